@@ -3,15 +3,15 @@
 
 enum {
 	KEYSPACES_MAX = 256,
-	KEYSPACE_NAME_MAX = 64,            /* bytes */
-	KEY_ARGS_MAX = 16,                 /* parameters of a keyspace's query */
-	KEY_BYTES_MAX = 16 * 1024,         /* decoded arguments of one key, in all */
+	KEYSPACE_NAME_MAX = 64,    /* bytes */
+	KEY_ARGS_MAX = 16,         /* parameters of a keyspace's query */
+	KEY_BYTES_MAX = 16 * 1024, /* decoded arguments of one key, in all */
 	VALUE_BYTES_MAX = 16 * 1024 * 1024,
-	FRAME_BYTES_MAX = 1024 * 1024,     /* one request */
-	FRAME_DEPTH_MAX = 16,              /* nesting of one message */
+	FRAME_BYTES_MAX = 1024 * 1024, /* one request */
+	FRAME_DEPTH_MAX = 16,          /* nesting of one message */
 	MGET_KEYS_MAX = 1000,
-	ERROR_TEXT_MAX = 1024,             /* bytes of an error that is kept or sent */
-	SOCKET_PATH_MAX = 107,             /* sun_path less its NUL */
+	ERROR_TEXT_MAX = 1024, /* bytes of an error that is kept or sent */
+	SOCKET_PATH_MAX = 107, /* sun_path less its NUL */
 	WAIT_MS_MAX = 300000,
 
 	CONNECTIONS_CEILING = 100000,
@@ -19,5 +19,5 @@ enum {
 	QUEUE_CEILING = 1000000,
 	CONCURRENCY_CEILING = 1000,
 	FLEET_CEILING = 10000,
-	WAKE_BATCH = 64,                   /* waiters answered in one turn of the loop */
+	WAKE_BATCH = 64, /* waiters answered in one turn of the loop */
 };

@@ -15,56 +15,56 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* One keyspace: a query and how fresh its values must be. */
 struct policy {
-	char *name;             /* owned; [a-z0-9_.-]+ as written */
-	char *query;            /* owned; without trailing blanks and semicolon */
-	bool single_row;        /* the value comes from one row: versions order it */
-	int64_t fresh_us;       /* a value is fresh for this long, give or take the jitter */
-	int64_t stale_us;       /* and may then be served stale for this long; 0: never */
-	double jitter;          /* share of fresh_us, 0 to 0.5 */
-	int64_t negative_us;    /* how long "no such row" stays fresh */
-	int64_t error_us;       /* how long a failed build is remembered */
-	int64_t wait_us;        /* a request's deadline where it names none */
+	char *name;          /* owned; [a-z0-9_.-]+ as written */
+	char *query;         /* owned; without trailing blanks and semicolon */
+	bool single_row;     /* the value comes from one row: versions order it */
+	int64_t fresh_us;    /* a value is fresh for this long, give or take the jitter */
+	int64_t stale_us;    /* and may then be served stale for this long; 0: never */
+	double jitter;       /* share of fresh_us, 0 to 0.5 */
+	int64_t negative_us; /* how long "no such row" stays fresh */
+	int64_t error_us;    /* how long a failed build is remembered */
+	int64_t wait_us;     /* a request's deadline where it names none */
 	int64_t build_timeout_us;
 	bool has_default;
-	char *default_value;    /* owned; the static degraded value, if has_default */
+	char *default_value; /* owned; the static degraded value, if has_default */
 	size_t default_len;
 	/* Where the keyspace stands in the file, for messages at run time. */
 	int line;
 };
 
 struct listen_policy {
-	char *socket;     /* owned; absolute path, at most 107 bytes */
-	unsigned mode;    /* permission bits of the socket */
-	char *group;      /* owned; NULL: the daemon's own */
+	char *socket;  /* owned; absolute path, at most 107 bytes */
+	unsigned mode; /* permission bits of the socket */
+	char *group;   /* owned; NULL: the daemon's own */
 };
 
 struct origin_policy {
-	char *dsn;              /* owned; libpq's conninfo or URI */
-	int concurrency;        /* statements at once, over the fleet */
-	double budget_per_s;    /* builds started per second, over the fleet */
-	int fleet;              /* daemons that share the budget */
+	char *dsn;           /* owned; libpq's conninfo or URI */
+	int concurrency;     /* statements at once, over the fleet */
+	double budget_per_s; /* builds started per second, over the fleet */
+	int fleet;           /* daemons that share the budget */
 	int64_t build_timeout_us;
 };
 
 struct near_policy {
-	size_t memory;    /* bytes, all of the near cache's own cost included */
+	size_t memory; /* bytes, all of the near cache's own cost included */
 };
 
 struct limits_policy {
-	int connections;               /* open client connections */
-	int requests;                  /* requests that wait, over all connections */
-	int requests_per_connection;   /* of these, on one connection */
-	int queue;                     /* flights waiting for the origin, per priority */
+	int connections;             /* open client connections */
+	int requests;                /* requests that wait, over all connections */
+	int requests_per_connection; /* of these, on one connection */
+	int queue;                   /* flights waiting for the origin, per priority */
 };
 
 struct config {
-	char *path;                  /* owned; the file it came from */
+	char *path; /* owned; the file it came from */
 	struct listen_policy listen;
 	struct origin_policy origin;
 	struct near_policy near;
 	struct limits_policy limits;
 	enum log_level log_level;
 	enum log_format log_format;
-	struct policy *keyspaces;    /* owned array */
+	struct policy *keyspaces; /* owned array */
 	size_t keyspaces_count;
 };
