@@ -1,0 +1,51 @@
+/* An entry: a key's value (or "no such row") and the moments and numbers that say how good it is.
+ *
+ *      generated_at          fresh_until            stale_until
+ *   ────────┼─────── fresh ───────┼─────── stale ────────┼──── dead ────>
+ *
+ * Moments are µs of the fleet clock. Pure functions, any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/policy.h"
+#include "base/rng.h"
+#include "base/value.h"
+
+struct entry {
+	struct value *value; /* counted; NULL: SQL NULL, or absent */
+	int64_t version;     /* the row's, if has_version */
+	uint64_t fence;      /* of the lease it was built under: orders builds of a key */
+	int64_t covers;      /* the highest min_version asked for before its build; 0: none */
+	int64_t generated_at_us;
+	int64_t fresh_until_us;
+	int64_t stale_until_us;
+	uint32_t build_us; /* how long the build took; UINT32_MAX: that or longer */
+	uint32_t era;
+	uint64_t history;
+	bool has_version;
+	bool absent;  /* there is no such row */
+	bool changed; /* expired early by a change or an invalidation */
+};
+
+enum entry_phase { ENTRY_FRESH, ENTRY_STALE, ENTRY_DEAD };
+
+/* The bounds of generated_at + fresh and + stale never overflow: policies are below ten years. */
+
+/* Fills the three moments from the policy; jitter is drawn evenly from ±policy->jitter. */
+void entry_set_times(struct entry *entry, const struct policy *policy, int64_t generated_at_us,
+		     struct rng *rng);
+
+enum entry_phase entry_phase(const struct entry *entry, int64_t now_us);
+
+/* Whether `a` replaces `b`: by version where both are rows of a single_row keyspace, ties and all
+   else by fence. */
+bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row);
+
+/* Whether the entry surely contains version `min_version`. */
+bool entry_covers(const struct entry *entry, int64_t min_version, bool single_row);
+
+/* Ends the entry's freshness at `at_us`; it may then be stale for at most `stale_us`. */
+void entry_soft_expire(struct entry *entry, int64_t at_us, int64_t stale_us);

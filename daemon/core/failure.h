@@ -1,0 +1,14 @@
+/* Why a key has no value: the status that waiters get, with the text, and for how long it holds. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/value.h"
+#include "proto/status.h"
+
+struct failure {
+	enum status status;
+	struct value *text;  /* counted; NULL: the status says all */
+	int64_t until_us;    /* remembered so long (moment); 0: not remembered */
+	int64_t retry_in_us; /* worth trying again after this (length); 0: unknown */
+};

@@ -1,0 +1,115 @@
+/* The pump carries events to the engine and its effects to the store, the origin and the clients.
+ *
+ * The engine decides; the pump does what it says through three small interfaces (core/store.h,
+ * core/origin.h, struct pump_host), so that the same engine and pump run in the daemon and in the
+ * simulator. One request's way through this file:
+ *
+ *   pump_lookup   answered from the near cache: nothing else happens (the hot path)
+ *   pump_submit   ─> engine: joins or starts the key's flight ─> effects: store and origin calls
+ *   their `done`  ─> engine: the flight's next step           ─> effects …
+ *   pump_turn     the host's one timer: deadlines, retries, and waking waiters, 64 a turn
+ *
+ * All on the loop's thread. No callback fires inside the call that asks for it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/engine.h"
+#include "core/origin.h"
+#include "core/request.h"
+#include "core/store.h"
+
+/* What the pump needs of the program around it. */
+struct pump_host {
+	void *impl;
+
+	/* Now, in µs of the fleet clock; does not go back. */
+	int64_t (*now_us)(void *impl);
+
+	/* Calls pump_turn at that moment, or in the loop's next turn if it has passed; replaces the
+	   moment asked for before. INT64_MAX: no call. Never calls it from inside. */
+	void (*wake_at)(void *impl, int64_t at_us);
+
+	/* The pump has stopped: nothing of it is under way any more. Called once, after pump_stop.
+	 */
+	void (*stopped)(void *impl);
+};
+
+struct pump {
+	struct engine *engine; /* borrowed */
+	struct store store;
+	struct origin origin;
+	struct pump_host host;
+	int ops; /* operations of pump_invalidate and pump_inspect under way */
+	bool stopping;
+	bool stopped;
+};
+
+void pump_init(struct pump *pump, struct engine *engine, const struct store *store,
+	       const struct origin *origin, const struct pump_host *host);
+
+enum lookup {
+	LOOKUP_ANSWER, /* `ret_answer` is filled: reply with it */
+	LOOKUP_WAIT,   /* the query needs a request: pump_submit */
+};
+
+/* Answers from the near cache where that is allowed, and starts a background refresh where one is
+   due. `now_us`: the read batch's time. On LOOKUP_ANSWER, ret_answer->value is borrowed until the
+   next call of the pump: take a reference to keep it. Also answers what can be answered without
+   waiting (wait_us 0; a key whose arguments cannot fit: STATUS_BAD_REQUEST). */
+enum lookup pump_lookup(struct pump *pump, const struct query *query, int64_t now_us,
+			struct answer *ret_answer);
+
+/* Lets the request wait; it is answered exactly once, later, through request->answer. The request
+   and its key's bytes stay in place until then. */
+void pump_submit(struct pump *pump, struct request *request);
+
+/* Takes a submitted, unanswered request back, unanswered: its client is gone. */
+void pump_abandon(struct pump *pump, struct request *request);
+
+/* Ends the freshness of a key in the store and here. `done` fires once, later. */
+struct invalidation {
+	struct key key; /* bytes: the caller's until done */
+	bool hard;      /* the old value may not be served stale either */
+	void (*done)(struct invalidation *invalidation);
+	enum status status; /* out */
+	struct pump *pump;  /* the pump's own, as what follows */
+	struct store_op op;
+};
+void pump_invalidate(struct pump *pump, struct invalidation *invalidation);
+
+/* What is known of a key, near and in the store. `done` fires once, later. */
+struct inspection {
+	struct key key; /* bytes: the caller's until done */
+	void (*done)(struct inspection *inspection);
+
+	/* The answer; counted values stay the inspection's until `done` returns. */
+	int64_t now_us;
+	bool has_near;
+	struct entry near;
+	bool has_flight;
+	const char *flight_state; /* static */
+	int64_t flight_age_us;
+	uint32_t flight_waiters;
+	enum store_outcome store_outcome; /* STORE_DONE: the rest holds */
+	bool has_store;
+	struct entry store;
+	bool has_claim;
+	uint64_t claim_fence;
+	int64_t claim_held_us; /* a lease is held for this long at most; 0: none */
+	bool has_failure;
+	struct failure failure;
+
+	struct pump *pump;
+	struct store_op op;
+};
+void pump_inspect(struct pump *pump, struct inspection *inspection);
+
+/* The host's timer. */
+void pump_turn(struct pump *pump);
+
+/* Ends all: waiters get STATUS_UNAVAILABLE, builds are cancelled, leases given back. Then, once,
+   host.stopped. Submitting stays allowed and is answered with STATUS_UNAVAILABLE. */
+void pump_stop(struct pump *pump);

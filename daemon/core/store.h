@@ -1,0 +1,93 @@
+/* The store as the core sees it: what the fleet shares. Claims, leases, fences, permits, entries.
+ *
+ * Implemented by store/memory.h (one host, nothing shared), Redis, and the simulator. One operation
+ * is one atomic step of the store. Rules for implementations:
+ *   - `done` fires exactly once for each submitted operation, never inside submit, also at close;
+ *   - an answer that is no answer (store away, out of memory, …) is STORE_AWAY, never "held" and
+ *     never "no entry";
+ *   - the store returns lengths, never moments: `left_us` counts from the operation's end.
+ * Everything happens on the loop's thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "core/entry.h"
+#include "core/failure.h"
+#include "core/keyspace.h"
+
+/* X(NAME, name, what it does) */
+#define STORE_VERB_MAP(X)                                                                          \
+	X(LOAD, load, "read the key's entry and claim")                                            \
+	X(LEASE, lease, "take the right to build the key, unless there is enough already")         \
+	X(PERMIT, permit, "take a token of the rate and a slot of the concurrency")                \
+	X(FREE, free, "give a slot back: its statement ended")                                     \
+	X(SAVE, save, "store the entry and give the lease back, if the lease is still ours")       \
+	X(RELEASE, release, "give the lease back, perhaps with a failure to remember")             \
+	X(INVALIDATE, invalidate, "end the freshness of the key: a new floor")
+
+enum store_verb {
+#define X(NAME, name, text) STORE_##NAME,
+	STORE_VERB_MAP(X)
+#undef X
+};
+const char *store_verb_name(enum store_verb verb);
+
+enum store_outcome {
+	STORE_DONE,    /* as asked: loaded, leased, permitted, saved, … */
+	STORE_ENOUGH,  /* LEASE: `entry` satisfies already */
+	STORE_FAILED,  /* LEASE: a failure of the key is remembered: `failure` */
+	STORE_HELD,    /* LEASE: someone else's, for at most `left_us` */
+	STORE_RETRY,   /* PERMIT: nothing free; try again in `left_us` */
+	STORE_REFUSED, /* SAVE: the lease is not ours any more, or what is there is newer */
+	STORE_AWAY,    /* the store did not answer */
+};
+
+/* What makes an entry enough for those who wait. */
+struct want {
+	uint64_t fence_after; /* built under a greater fence, if not 0 */
+	int64_t min_version;  /* covers this version, if has_min_version */
+	bool has_min_version;
+	bool fresh; /* fresh now */
+};
+
+struct store_op;
+typedef void (*store_done_cb)(struct store_op *op);
+
+/* One operation, embedded in its owner, which keeps it in place until `done`. */
+struct store_op {
+	enum store_verb verb;
+	struct key key; /* bytes borrowed until done; not for PERMIT and FREE */
+	store_done_cb done;
+
+	/* What is asked. */
+	uint64_t token;     /* LEASE, SAVE, RELEASE, PERMIT, FREE: a random number of the flight */
+	struct want want;   /* LEASE */
+	int64_t length_us;  /* LEASE, PERMIT: ends by itself after this */
+	int64_t reach_us;   /* PERMIT: how far ahead it may be booked */
+	bool background;    /* PERMIT: what is free now, and at most half of the slots */
+	int slot;           /* PERMIT: out; FREE: in */
+	struct entry entry; /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
+	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted */
+	bool hard;              /* INVALIDATE: also forbids to serve the old value stale */
+
+	/* The answer. */
+	enum store_outcome outcome;
+	bool has_entry;   /* LOAD, LEASE */
+	bool has_failure; /* LOAD: `failure` is remembered and still holds */
+	uint64_t fence;   /* LOAD: the claim's; LEASE: the new one; INVALIDATE: the new floor */
+	int64_t left_us;  /* LEASE/HELD, PERMIT/RETRY: see there; PERMIT/DONE: start in this long */
+
+	/* The implementation's own. */
+	struct list_node node;
+	void *work;
+};
+
+struct store {
+	void *impl;
+
+	/* Starts the operation; never fails: trouble is an outcome. */
+	void (*submit)(void *impl, struct store_op *op);
+};
