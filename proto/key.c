@@ -103,14 +103,15 @@ static enum status draft_put(struct draft *draft, char c, struct wire_error *err
 	return STATUS_OK;
 }
 
-static enum status draft_end(const struct draft *draft, size_t keyspace_len, struct key *ret_key,
-			     struct wire_error *error)
+static enum status draft_end(const struct draft *draft, size_t keyspace_len,
+			     struct wire_key *ret_key, struct wire_error *error)
 {
 	enum status status = check_args(draft->text, draft->len, error);
 
 	assert(draft->len <= KEY_TEXT_MAX);
 	if (status == STATUS_OK)
-		*ret_key = (struct key){ draft->text, draft->len, keyspace_len, draft->args_count };
+		*ret_key = (struct wire_key){ draft->text, draft->len, keyspace_len,
+					      draft->args_count };
 	return status;
 }
 
@@ -137,7 +138,7 @@ static int escaped_byte(const char *at, size_t len)
 
 /* A key with escapes: decoded and encoded again in our way. */
 static enum status parse_escaped(const char *text, size_t len, size_t keyspace_len, char *scratch,
-				 struct key *ret_key, struct wire_error *error)
+				 struct wire_key *ret_key, struct wire_error *error)
 {
 	enum status status = STATUS_OK;
 	struct draft draft;
@@ -164,7 +165,7 @@ static enum status parse_escaped(const char *text, size_t len, size_t keyspace_l
 
 /* A key without: it is canonical as it stands. */
 static enum status parse_plain(const char *text, size_t len, size_t keyspace_len,
-			       struct key *ret_key, struct wire_error *error)
+			       struct wire_key *ret_key, struct wire_error *error)
 {
 	enum status status;
 	unsigned args = 0;
@@ -179,11 +180,11 @@ static enum status parse_plain(const char *text, size_t len, size_t keyspace_len
 		return refuse_size(error);
 	status = check_args(text, len, error);
 	if (status == STATUS_OK)
-		*ret_key = (struct key){ text, len, keyspace_len, args };
+		*ret_key = (struct wire_key){ text, len, keyspace_len, args };
 	return status;
 }
 
-enum status key_parse(const char *text, size_t len, char *scratch, struct key *ret_key,
+enum status key_parse(const char *text, size_t len, char *scratch, struct wire_key *ret_key,
 		      struct wire_error *error)
 {
 	const size_t keyspace_len = key_keyspace_len(text, len);
@@ -222,7 +223,7 @@ static enum status draft_value(struct draft *draft, const struct mp_value *value
 }
 
 static enum status read_array(struct reader *params, uint32_t count, char *scratch,
-			      struct key *ret_key, struct wire_error *error)
+			      struct wire_key *ret_key, struct wire_error *error)
 {
 	struct wire_span keyspace;
 	struct mp_value value;
@@ -246,7 +247,7 @@ static enum status read_array(struct reader *params, uint32_t count, char *scrat
 	return draft_end(&draft, keyspace.len, ret_key, error);
 }
 
-enum status key_read(struct reader *params, char *scratch, struct key *ret_key,
+enum status key_read(struct reader *params, char *scratch, struct wire_key *ret_key,
 		     struct wire_error *error)
 {
 	struct reader ahead = *params;

@@ -28,7 +28,7 @@ enum {
 	KEY_ARGS_ROOM = WIRE_KEY_BYTES_MAX + WIRE_KEY_ARGS_MAX,
 };
 
-struct key {
+struct wire_key {
 	const char *text; /* canonical, no NUL behind it; borrows the input or the scratch */
 	size_t len;
 	size_t keyspace_len; /* the name is the first bytes of `text` */
@@ -40,12 +40,12 @@ struct key {
  * over its limit; `error` tells the argument (counted from 1) or the byte (from 0). `ret_key` is
  * set on STATUS_OK only. */
 __attribute__((warn_unused_result)) enum status key_parse(const char *text, size_t len,
-							  char *scratch, struct key *ret_key,
+							  char *scratch, struct wire_key *ret_key,
 							  struct wire_error *error);
 
 /* Takes a key in either form from a request's params; otherwise as key_parse. */
 __attribute__((warn_unused_result)) enum status
-key_read(struct reader *params, char *scratch, struct key *ret_key, struct wire_error *error);
+key_read(struct reader *params, char *scratch, struct wire_key *ret_key, struct wire_error *error);
 
 /* Decodes the arguments of a canonical text into `buf`, KEY_ARGS_ROOM bytes, each ended by a NUL,
  * and sets ret_args[0…] to them. Returns how many there are. Asserts that the text is canonical as

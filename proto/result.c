@@ -80,9 +80,11 @@ void result_put(struct wire_buf *b, const struct result *result)
 	at = put_literal(at, KEY_STATE);
 	at = put_word(at, &states[result->state]);
 	at = put_literal(at, KEY_REASON);
-	at = result->reason == REASON_NONE ? put_nil(at) : put_word(at, &reasons[result->reason]);
+	at = result->reason == RESULT_REASON_NONE ? put_nil(at)
+						  : put_word(at, &reasons[result->reason]);
 	at = put_literal(at, KEY_SOURCE);
-	at = result->source == SOURCE_NONE ? put_nil(at) : put_word(at, &sources[result->source]);
+	at = result->source == RESULT_SOURCE_NONE ? put_nil(at)
+						  : put_word(at, &sources[result->source]);
 	at = put_literal(at, KEY_VERSION);
 	at = result->has_version ? mp_put_int(at, result->version) : put_nil(at);
 	at = put_literal(at, KEY_AGE);

@@ -38,10 +38,10 @@
 #define X(NAME, name) RESULT_##NAME,
 enum result_state { RESULT_STATE_MAP(X) };
 #undef X
-#define X(NAME, name) REASON_##NAME,
+#define X(NAME, name) RESULT_REASON_##NAME,
 enum result_reason { RESULT_REASON_MAP(X) };
 #undef X
-#define X(NAME, name) SOURCE_##NAME,
+#define X(NAME, name) RESULT_SOURCE_##NAME,
 enum result_source { RESULT_SOURCE_MAP(X) };
 #undef X
 
