@@ -13,6 +13,9 @@ enum {
 	ERROR_TEXT_MAX = 1024, /* bytes of an error that is kept or sent */
 	SOCKET_PATH_MAX = 107, /* sun_path less its NUL */
 	WAIT_MS_MAX = 300000,
+	CONFIG_BYTES_MAX = 1024 * 1024, /* the configuration file */
+	CONFIG_DEPTH_MAX = 8,           /* its nesting */
+	QUERY_BYTES_MAX = 64 * 1024,    /* of one keyspace */
 
 	CONNECTIONS_CEILING = 100000,
 	REQUESTS_CEILING = 1000000,

@@ -15,8 +15,8 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* One keyspace: a query and how fresh its values must be. */
 struct policy {
-	char *name;          /* owned; [a-z0-9_.-]+ as written */
-	char *query;         /* owned; without trailing blanks and semicolon */
+	char *name;  /* owned; [A-Za-z0-9_.-]{1,64} */
+	char *query; /* owned; without trailing blanks and semicolon; it may end in a -- comment */
 	bool single_row;     /* the value comes from one row: versions order it */
 	int64_t fresh_us;    /* a value is fresh for this long, give or take the jitter */
 	int64_t stale_us;    /* and may then be served stale for this long; 0: never */
@@ -60,6 +60,8 @@ struct limits_policy {
 struct config {
 	char *path; /* owned; the file it came from */
 	struct listen_policy listen;
+	char *store_url;    /* owned; "none" */
+	char *store_prefix; /* owned; sets this fleet apart: part of its advisory locks' names */
 	struct origin_policy origin;
 	struct near_policy near;
 	struct limits_policy limits;

@@ -1,0 +1,374 @@
+#include "base/config.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/schema.h"
+#include "base/schema_reference.h"
+#include "base/yaml_file.h"
+
+#define LONGEST    (3650 * UNITS_DAY)
+#define WAIT_MAX   (WAIT_MS_MAX * UNITS_MS)
+#define JITTER_MAX (UNITS_PERCENT_ONE / 2)
+
+static_assert(LONGEST < INT64_MAX / 4, "fresh with its jitter, plus stale, plus now, fits");
+
+/* ---- checks of one value -----------------------------------------------------------------------
+ */
+
+static void check_socket(const struct scope *scope, const struct field *field, void *value)
+{
+	const char *path = *(char **)value;
+	if (path[0] != '/')
+		scope_error(scope, field->name, "\"%.80s\" is not absolute; expected %s", path,
+			    field->form);
+	else if (path[strlen(path) - 1] == '/')
+		scope_error(scope, field->name, "\"%.80s\" names a directory; expected %s", path,
+			    field->form);
+}
+
+static void check_mode(const struct scope *scope, const struct field *field, void *value)
+{
+	unsigned mode = *(unsigned *)value;
+	if ((mode & 0222) == 0)
+		scope_error(scope, field->name,
+			    "%04o lets nobody connect; expected write permission for somebody",
+			    mode);
+	else if (mode & 0002)
+		scope_warning(scope, field->name, "%04o lets every user of this host connect",
+			      mode);
+}
+
+static void check_group(const struct scope *scope, const struct field *field, void *value)
+{
+	const char *group = *(char **)value;
+	if (!getgrnam(group))
+		scope_error(scope, field->name, "there is no group \"%.64s\"; expected %s", group,
+			    field->form);
+}
+
+static void check_store_url(const struct scope *scope, const struct field *field, void *value)
+{
+	const char *url = *(char **)value;
+	if (strcmp(url, "none") == 0)
+		return;
+	bool is_known = strncmp(url, "redis://", 8) == 0 || strncmp(url, "unix://", 7) == 0;
+	scope_error(scope, field->name, "%s; expected %s",
+		    is_known ? "a shared store is not yet supported in this version"
+			     : "is no store that segard knows",
+		    field->form);
+}
+
+static void check_name(const struct scope *scope, const struct field *field, void *value)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_.-";
+	const char *name = *(char **)value;
+	if (name[strspn(name, allowed)] != '\0')
+		scope_error(scope, field->name, "\"%.64s\" has other characters; expected %s", name,
+			    field->form);
+}
+
+/* The query is going to stand inside another one: it ends without its semicolon. */
+static void check_query(const struct scope *scope, const struct field *field, void *value)
+{
+	char *query = *(char **)value;
+	size_t len = strlen(query);
+	while (len > 0 && (isspace((unsigned char)query[len - 1]) || query[len - 1] == ';'))
+		len--;
+	query[len] = '\0';
+	if (len == 0)
+		scope_error(scope, field->name, "is empty; expected %s", field->form);
+}
+
+/* ---- checks of a whole part --------------------------------------------------------------------
+ */
+
+static void check_limits(const struct scope *scope, void *object)
+{
+	struct limits_policy *limits = object;
+	if (limits->requests_per_connection <= limits->requests)
+		return;
+	if (scope_written(scope, "requests_per_connection"))
+		scope_error(scope, "requests_per_connection",
+			    "%d is more than all connections together may have; "
+			    "expected at most requests (%d)",
+			    limits->requests_per_connection, limits->requests);
+	else
+		limits->requests_per_connection = limits->requests;
+}
+
+static void check_unique(const struct scope *scope, const struct config *config,
+			 const struct policy *policy)
+{
+	for (size_t i = 0; i < scope->index; i++) {
+		const struct policy *other = &config->keyspaces[i];
+		if (other->name && strcmp(other->name, policy->name) == 0) {
+			scope_error(
+				scope, "name",
+				"\"%s\" is the keyspace on line %d already; expected another name",
+				policy->name, other->line);
+			return;
+		}
+	}
+}
+
+static void check_life(const struct scope *scope, const struct policy *policy)
+{
+	char build_timeout[UNITS_TEXT_MAX];
+	int64_t shortest = (int64_t)((double)policy->fresh_us * (1 - policy->jitter));
+	if (shortest + policy->stale_us < policy->build_timeout_us)
+		scope_warning(scope, "fresh",
+			      "with stale, a value lives shorter than its build may take "
+			      "(build_timeout %s): one that takes that long serves "
+			      "only those who wait for it",
+			      units_format(UNIT_DURATION, policy->build_timeout_us, build_timeout));
+}
+
+static void check_keyspace(const struct scope *scope, void *object)
+{
+	struct policy *policy = object;
+	const struct config *config = scope->root;
+	policy->line = scope->place.line;
+	policy->has_default = policy->default_value != NULL;
+	if (!scope_written(scope, "build_timeout") || !scope_good(scope, "build_timeout"))
+		policy->build_timeout_us = config->origin.build_timeout_us;
+	if (policy->name)
+		check_unique(scope, config, policy);
+	if (scope_good(scope, "fresh"))
+		check_life(scope, policy);
+}
+
+static void check_config(const struct scope *scope, void *object)
+{
+	const struct config *config = object;
+	if (scope_good(scope, "keyspaces") && config->keyspaces_count == 0)
+		scope_warning(scope, "keyspaces",
+			      "is empty: every request will be answered with unknown_keyspace");
+}
+
+/* ---- the keys ----------------------------------------------------------------------------------
+ */
+
+static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
+static const char *const formats[] = { "text", "json", NULL };
+static const char *const off[] = { "off", "0", "0.0", NULL };
+static const char *const no[] = { "false", NULL };
+static const char *const no_items[] = { "[]", NULL };
+
+static const struct field listen_fields[] = {
+	TEXT("socket", listen_policy, socket, DEFAULT("/run/segar/segard.sock"),
+	     RANGE(1, SOCKET_PATH_MAX), FORM("an absolute path of at most 107 bytes"),
+	     CHECK(check_socket), HELP("The Unix socket on which applications connect.")),
+	MODE("mode", listen_policy, mode, DEFAULT("0660"), CHECK(check_mode),
+	     HELP("The socket's permissions. Who may write to it may connect.")),
+	TEXT("group", listen_policy, group, RANGE(1, 64), FORM("the name of a group of this host"),
+	     CHECK(check_group), HELP("The socket's group; without it, the daemon's own.")),
+};
+static const struct schema listen_schema = SCHEMA(listen_fields, listen_policy, NULL);
+
+static const struct field store_fields[] = {
+	TEXT("url", config, store_url, DEFAULT("none"), RANGE(1, 1024), FORM("none"), SECRET,
+	     CHECK(check_store_url),
+	     HELP("The store that the fleet shares. `none`: this host stands alone.")),
+	TEXT("prefix", config, store_prefix, DEFAULT("segar:"), RANGE(1, 64), FORM("1 to 64 bytes"),
+	     HELP("Sets this fleet apart from others that use the same origin, in the names of its "
+		  "advisory locks.")),
+};
+static const struct schema store_schema = SCHEMA(store_fields, config, NULL);
+
+static const struct field origin_fields[] = {
+	TEXT("dsn", origin_policy, dsn, REQUIRED, SECRET, RANGE(1, 8192),
+	     FORM("a libpq connection string, such as \"service=app\""),
+	     HELP("How to reach PostgreSQL: a connection string or URI, as libpq takes it.")),
+	COUNT("concurrency", origin_policy, concurrency, REQUIRED, RANGE(1, CONCURRENCY_CEILING),
+	      HELP("How many queries may run at the origin at once, over the whole fleet.")),
+	RATE("budget", origin_policy, budget_per_s, REQUIRED,
+	     RANGE(UNITS_RATE_ONE / 60, 100000 * (int64_t)UNITS_RATE_ONE),
+	     HELP("How many queries may start at the origin, over the whole fleet.")),
+	COUNT("fleet", origin_policy, fleet, DEFAULT("1"), RANGE(1, FLEET_CEILING),
+	      HELP("How many daemons share concurrency and budget.")),
+	DURATION("build_timeout", origin_policy, build_timeout_us, DEFAULT("30s"),
+		 RANGE(UNITS_MS, UNITS_HOUR),
+		 HELP("How long one query may take before it is cancelled.")),
+	LATER("pooler", ACCEPTS(no), HELP("it will say that the origin is behind PgBouncer")),
+};
+static const struct schema origin_schema = SCHEMA(origin_fields, origin_policy, NULL);
+
+static const struct field near_fields[] = {
+	SIZE("memory", near_policy, memory, DEFAULT("256MiB"), RANGE(UNITS_MIB, 1024 * UNITS_GIB),
+	     HELP("What the values in the daemon's own memory may take, all cost included.")),
+	LATER("trust", HELP("it will be how long near values need no look at the shared store")),
+};
+static const struct schema near_schema = SCHEMA(near_fields, near_policy, NULL);
+
+static const struct field log_fields[] = {
+	CHOICE("level", config, log_level, levels, DEFAULT("info"),
+	       HELP("The least important events that are logged.")),
+	CHOICE("format", config, log_format, formats, DEFAULT("text"),
+	       HELP("One line an event, on stderr: `text` is key=value pairs, `json` an object.")),
+};
+static const struct schema log_schema = SCHEMA(log_fields, config, NULL);
+
+static const struct field limits_fields[] = {
+	COUNT("connections", limits_policy, connections, DEFAULT("10000"),
+	      RANGE(1, CONNECTIONS_CEILING), HELP("Open client connections.")),
+	COUNT("requests", limits_policy, requests, DEFAULT("100000"), RANGE(1, REQUESTS_CEILING),
+	      HELP("Requests that wait at once, over all connections.")),
+	COUNT("requests_per_connection", limits_policy, requests_per_connection, DEFAULT("10000"),
+	      RANGE(1, REQUESTS_CEILING), HELP("Of these, on one connection.")),
+	COUNT("queue", limits_policy, queue, DEFAULT("10000"), RANGE(1, QUEUE_CEILING),
+	      HELP("Refreshes that wait for the origin at once, for each priority.")),
+};
+static const struct schema limits_schema = SCHEMA(limits_fields, limits_policy, check_limits);
+
+static const struct field keyspace_fields[] = {
+	TEXT("name", policy, name, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
+	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECK(check_name),
+	     HELP("The first part of each key: `name:argument`.")),
+	TEXT("query", policy, query, REQUIRED, RANGE(1, QUERY_BYTES_MAX),
+	     FORM("an SQL query with a column \"value\""), CHECK(check_query),
+	     HELP("What builds a value: SQL that returns at most one row, with the key's arguments "
+		  "as $1, $2 and on. The column `value` is served, `version` orders it.")),
+	BOOL("single_row", policy, single_row, DEFAULT("false"),
+	     HELP("The value comes from one row of one table, so that its versions order it.")),
+	DURATION("fresh", policy, fresh_us, REQUIRED, RANGE(UNITS_MS, LONGEST),
+		 HELP("How long a value is fresh.")),
+	DURATION("stale", policy, stale_us, DEFAULT("30s"), RANGE(0, LONGEST),
+		 HELP("How long it may be served after that, while it is refreshed; 0: never.")),
+	PERCENT("jitter", policy, jitter, DEFAULT("10%"), RANGE(0, JITTER_MAX),
+		HELP("By how much the fresh time of each value varies, so that values built "
+		     "together do not expire together.")),
+	DURATION("negative", policy, negative_us, DEFAULT("5s"), RANGE(0, LONGEST),
+		 HELP("How long \"no such row\" is fresh.")),
+	DURATION("error", policy, error_us, DEFAULT("2s"), RANGE(UNITS_MS, UNITS_HOUR),
+		 HELP("How long a failed build is remembered before the next one.")),
+	DURATION("wait", policy, wait_us, DEFAULT("1s"), RANGE(0, WAIT_MAX),
+		 HELP("How long a request waits for a value, where it does not say itself.")),
+	DURATION("build_timeout", policy, build_timeout_us, RANGE(UNITS_MS, UNITS_HOUR),
+		 HELP("How long the query may take; without it, origin.build_timeout.")),
+	TEXT("default", policy, default_value, RANGE(0, VALUE_BYTES_MAX),
+	     LENGTH_IN(policy, default_len), FORM("a text"),
+	     HELP("The value to answer with when there is neither a fresh nor a stale one; null or "
+		  "without it: an error.")),
+	LATER("early", ACCEPTS(off),
+	      HELP("it will be how eagerly values are refreshed before "
+		   "they expire")),
+	LATER("lease", HELP("it will be how long a daemon holds the right to build a key")),
+	LATER("on_change", HELP("it will be what a change of the row does to the value")),
+	LATER("batch", HELP("it will be a query that builds many keys at once")),
+};
+static const struct schema keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
+
+/* Keyspaces come last: their checks rely on the other parts. */
+static const struct field config_fields[] = {
+	MAP("listen", config, listen, &listen_schema, HELP("Where applications connect.")),
+	PART("store", &store_schema, HELP("What the fleet shares.")),
+	MAP("origin", config, origin, &origin_schema,
+	    HELP("PostgreSQL, and how much of it may be used.")),
+	MAP("near", config, near, &near_schema, HELP("The cache in the daemon's own memory.")),
+	PART("log", &log_schema, HELP("What the daemon writes to stderr.")),
+	MAP("limits", config, limits, &limits_schema,
+	    HELP("How much the daemon takes on; what is over a limit is answered with "
+		 "`overloaded`.")),
+	LIST("keyspaces", config, keyspaces, keyspaces_count, &keyspace_schema, REQUIRED,
+	     RANGE(0, KEYSPACES_MAX), HELP("The families of keys: a query and its policy each.")),
+	LATER("metrics", HELP("it will be the address of a metrics endpoint")),
+	LATER("state_dir", HELP("it will be where the daemon keeps its place in the fleet")),
+	LATER("warm", ACCEPTS(no_items), HELP("it will be the plans that warm keys up")),
+	LATER("access", ACCEPTS(no_items), HELP("it will be who may call what")),
+};
+static const struct schema config_schema = SCHEMA(config_fields, config, check_config);
+
+/* ---- loading -----------------------------------------------------------------------------------
+ */
+
+static char *copy_text(const char *text)
+{
+	char *copy = mem_alloc(strlen(text) + 1);
+	return copy ? strcpy(copy, text) : NULL;
+}
+
+static int parse(const char *path, const char *text, size_t len, struct config **ret_config,
+		 struct config_errors *errors)
+{
+	yaml_document_t document;
+	int r = yaml_file_parse(text, len, &document, errors);
+	if (r < 0)
+		return r;
+	struct config *config = mem_zalloc(sizeof *config);
+	if (!config || !(config->path = copy_text(path))) {
+		config_error(errors, (struct config_place){ 0, 0 }, "out of memory");
+		r = -ENOMEM;
+		goto free_config;
+	}
+	r = schema_read(&config_schema, &document, config, errors);
+	if (r < 0)
+		goto free_config;
+	if (errors->errors.count > 0) {
+		r = -EINVAL;
+		goto free_config;
+	}
+	yaml_document_delete(&document);
+	*ret_config = config;
+	return 0;
+
+free_config:
+	config_free(config);
+	yaml_document_delete(&document);
+	return r;
+}
+
+int config_parse(const char *path, const char *text, size_t len, struct config **ret_config,
+		 struct config_errors *errors)
+{
+	config_errors_init(errors, path);
+	return parse(path, text, len, ret_config, errors);
+}
+
+int config_load(const char *path, struct config **ret_config, struct config_errors *errors)
+{
+	char *text;
+	size_t len;
+	config_errors_init(errors, path);
+	int r = yaml_file_read(path, &text, &len, errors);
+	if (r < 0)
+		return r;
+	r = parse(path, text, len, ret_config, errors);
+	mem_free(text);
+	return r;
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	schema_release(&config_schema, config);
+	mem_free(config->path);
+	mem_free(config);
+}
+
+void config_print_reference(FILE *out)
+{
+	fputs("# segard.yaml\n\n"
+	      "The configuration of `segard`: a YAML file, `/etc/segar/segard.yaml` unless "
+	      "`--config` "
+	      "names another.\n"
+	      "`segard --check` tells all that is wrong with it, each with its line and column.\n\n"
+	      "A number is directly followed by its unit: durations by `ms`, `s`, `m`, `h` or `d`, "
+	      "sizes by `B`, `KiB`, `MiB` or `GiB`,\nrates by `/s` or `/m`, percentages by `%`. "
+	      "It may have decimals (`1.5s`); a bare `0` needs no unit.\n\n"
+	      "Unknown keys, keys that are there twice, anchors, aliases, tags and a second "
+	      "document "
+	      "are refused.\n\n"
+	      "This file is printed from the tables that read the configuration: "
+	      "`segard --help-config`.\n",
+	      out);
+	schema_print_reference(&config_schema, out);
+}

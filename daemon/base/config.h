@@ -1,0 +1,31 @@
+/* The configuration file: from YAML to struct config.
+ *
+ * A config is made by config_load(), read by everyone, changed by nobody, and freed by its owner
+ * with config_free(). What may be written is one table in config.c; docs/CONFIG.md is printed from
+ * it. Keys of later versions are known and refused by name: what is accepted has its effect.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/config_errors.h"
+#include "base/policy.h"
+
+/* Reads and checks the file at `path`. 0, with a config for the caller to free; or a negative errno
+ * (-EINVAL: the content is wrong), with everything that is wrong, and where, in `errors`. Warnings
+ * may be there in both cases. `errors` needs no preparation and keeps `path`. Blocks on the disk,
+ * and on the group database if a group is named. One thread at a time. */
+int config_load(const char *path, struct config **ret_config, struct config_errors *errors)
+	__attribute__((warn_unused_result));
+
+/* The same from `len` bytes at `text`; `path` only names it in errors. */
+int config_parse(const char *path, const char *text, size_t len, struct config **ret_config,
+		 struct config_errors *errors) __attribute__((warn_unused_result));
+
+/* Frees a config; NULL is none. */
+void config_free(struct config *config);
+
+/* Writes the reference of all keys, with types, ranges and defaults, as Markdown (docs/CONFIG.md).
+ */
+void config_print_reference(FILE *out);
