@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/value.h"
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
@@ -25,9 +27,7 @@ struct policy {
 	int64_t error_us;    /* how long a failed build is remembered */
 	int64_t wait_us;     /* a request's deadline where it names none */
 	int64_t build_timeout_us;
-	bool has_default;
-	char *default_value; /* owned; the static degraded value, if has_default */
-	size_t default_len;
+	struct value *default_value; /* owned reference; the static degraded value, or NULL */
 	/* Where the keyspace stands in the file, for messages at run time. */
 	int line;
 };

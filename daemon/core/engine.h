@@ -3,6 +3,10 @@
  * It performs no I/O: engine_step takes one event, with the time in it, and returns a short list of
  * effects for the pump to carry out. Time never passes inside; randomness comes from a seed.
  * One engine a daemon, on the loop's thread.
+ *
+ *   engine.c   requests: looking up, joining a flight, deadlines, waking
+ *   course.c   flights: what each answer of the store and the origin leads to
+ *   answer.c   what a client is told
  */
 #pragma once
 
@@ -13,6 +17,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/table.h"
+#include "core/breaker.h"
 #include "core/bulkhead.h"
 #include "core/flight.h"
 #include "core/keyspace.h"
@@ -26,18 +31,19 @@
 	X(hits_stale)                                                                              \
 	X(misses)                                                                                  \
 	X(joined)                                                                                  \
+	X(reasked)                                                                                 \
 	X(builds)                                                                                  \
 	X(build_failures)                                                                          \
+	X(builds_lost)                                                                             \
+	X(locks_held)                                                                              \
+	X(failures_remembered)                                                                     \
 	X(saves_refused)                                                                           \
 	X(timeouts)                                                                                \
-	X(defaults)                                                                                \
 	X(overloaded)                                                                              \
+	X(unavailable)                                                                             \
+	X(defaults)                                                                                \
 	X(background_dropped)                                                                      \
-	X(reasked)                                                                                 \
-	X(failures_remembered)                                                                     \
-	X(invalidations)                                                                           \
-	X(near_evictions)                                                                          \
-	X(near_refused)
+	X(invalidations)
 
 struct engine_counters {
 #define X(name) uint64_t name;
@@ -45,7 +51,7 @@ struct engine_counters {
 #undef X
 };
 
-/* Limits of one engine; config and limits.h bound them. */
+/* Run-time limits; the configuration and base/limits.h bound them. */
 struct engine_limits {
 	uint32_t requests_max; /* requests that wait */
 	uint32_t queue_max;    /* flights waiting for room, per priority */
@@ -53,7 +59,90 @@ struct engine_limits {
 	size_t near_bytes_max;
 };
 
-struct engine;
+struct engine {
+	struct keyspace *keyspaces; /* owned array */
+	uint32_t keyspaces_count;
+	struct engine_limits limits;
+	uint8_t secret[KEY_SECRET_LEN];
+	struct rng rng;
+	struct engine_counters counters;
+
+	struct near near;
+	struct table flights; /* by key; all but the DONE ones */
+	struct list all;      /* every flight; when stopping, those already told at the end */
+	struct bulkhead bulkhead;
+	struct permits permits;
+	struct breaker breaker;
+	struct heap deadlines;  /* of requests */
+	struct heap timers;     /* of flights */
+	struct list ready;      /* requests to be answered without a flight */
+	struct list wake;       /* DONE flights whose waiters are to be woken */
+	uint64_t seq;           /* grows with every arrival, load, build and invalidation */
+	uint32_t requests;      /* waiting, the ready ones included */
+	uint32_t leases, slots; /* held by flights */
+	bool stopping;
+};
+
+/* Orders to the pump. All concern one flight, whose op, free_op or build is filled in. */
+enum effect_type {
+	EFFECT_STORE,  /* submit flight->op */
+	EFFECT_FREE,   /* submit flight->free_op */
+	EFFECT_BUILD,  /* start flight->build */
+	EFFECT_CANCEL, /* cancel flight->build */
+};
+struct effect {
+	enum effect_type type;
+	struct flight *flight;
+};
+/* However many wait on a flight, a step has at most so many effects; engine_wake walks waiters. */
+enum { EFFECTS_MAX = 16 };
+struct effects {
+	struct effect at[EFFECTS_MAX];
+	uint32_t count;
+};
+
+enum event_type {
+	EVENT_ASK,         /* request: cannot be answered at once */
+	EVENT_LEAVE,       /* request: its client is gone */
+	EVENT_REFRESH,     /* refresh: start a flight that nobody waits on */
+	EVENT_STORE,       /* flight: its op is answered */
+	EVENT_FREED,       /* flight: its free_op is answered */
+	EVENT_BUILT,       /* flight: its build is answered */
+	EVENT_INVALIDATED, /* key, hard: the store has a new floor for it */
+	EVENT_TICK,        /* a moment that engine_next_at named has come */
+	EVENT_STOP,        /* end everything; repeat as long as engine_next_at says now */
+};
+
+struct refresh_event {
+	struct key key;
+	enum priority priority;
+	int64_t patient_until_us; /* goes on without waiters so long */
+	bool again;               /* a build that has begun already is not enough */
+	bool joined;              /* out: a flight that is enough was there */
+};
+
+struct event {
+	enum event_type type;
+	int64_t now_us;
+	union {
+		struct request *request;
+		struct refresh_event *refresh;
+		struct flight *flight;
+		struct {
+			struct key key;
+			bool hard;
+		} invalidated;
+	};
+};
+
+/* An engine for these policies (borrowed, as long as it lives). `secret`: KEY_SECRET_LEN random
+   bytes. NULL when memory is missing. */
+struct engine *engine_create(const struct policy *policies, uint32_t count,
+			     const struct engine_limits *limits, const void *secret, uint64_t seed)
+	__attribute__((warn_unused_result));
+
+/* Nothing may wait or be under way any more. */
+void engine_free(struct engine *engine);
 
 /* The keyspace of that name, or NULL. */
 struct keyspace *engine_keyspace(struct engine *engine, const char *name, size_t len);
@@ -61,3 +150,34 @@ struct keyspace *engine_keyspace(struct engine *engine, const char *name, size_t
 /* Fills `ret_key` for canonical key bytes of a keyspace; borrows both. */
 void engine_key(const struct engine *engine, struct keyspace *keyspace, const char *bytes,
 		size_t len, struct key *ret_key);
+
+/* The hot path: what the near cache has to say. No event, no allocation. */
+enum engine_lookup {
+	ENGINE_HIT,         /* ret_answer is the answer */
+	ENGINE_HIT_REFRESH, /* likewise, and a refresh is due */
+	ENGINE_MISS,        /* the near cache has no answer */
+};
+enum engine_lookup engine_lookup(struct engine *engine, const struct query *query, int64_t now_us,
+				 struct answer *ret_answer);
+
+/* One event. Replaces what is in `effects`. */
+void engine_step(struct engine *engine, const struct event *event, struct effects *effects);
+
+/* Decides on one more request that is ready or whose flight is done. The pump calls it again until
+   WAKE_NOTHING, some times a turn. On WAKE_ANSWER the request is out of the engine and the answer's
+   pointers hold until the next call of the engine; WAKE_MOVED: it waits on another flight now. */
+enum engine_wake { WAKE_NOTHING, WAKE_ANSWER, WAKE_MOVED };
+enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
+			     struct answer *ret_answer, struct effects *effects);
+
+/* When engine_wake or a TICK has something to do: a moment, 0 for at once, INT64_MAX for never. */
+int64_t engine_next_at(const struct engine *engine);
+
+/* Whether nothing waits and nothing is under way. */
+bool engine_is_idle(const struct engine *engine);
+
+/* The flight of this key that is not DONE, or NULL. */
+struct flight *engine_flight(const struct engine *engine, const struct key *key);
+
+/* Walks all invariants; a breach fails a CHECK. For tests: O(everything). */
+void engine_check(const struct engine *engine);

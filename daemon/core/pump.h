@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/limits.h"
 #include "core/engine.h"
 #include "core/origin.h"
 #include "core/request.h"
@@ -42,9 +43,10 @@ struct pump {
 	struct store store;
 	struct origin origin;
 	struct pump_host host;
-	int ops; /* operations of pump_invalidate and pump_inspect under way */
+	uint32_t ops; /* operations of pump_invalidate and pump_inspect under way */
 	bool stopping;
 	bool stopped;
+	char text[ERROR_TEXT_MAX]; /* of the last answer made without the engine */
 };
 
 void pump_init(struct pump *pump, struct engine *engine, const struct store *store,

@@ -76,9 +76,11 @@ struct store_op {
 	/* The answer. */
 	enum store_outcome outcome;
 	bool has_entry;   /* LOAD, LEASE */
+	bool has_claim;   /* LOAD: the store remembers something of the key */
 	bool has_failure; /* LOAD: `failure` is remembered and still holds */
 	uint64_t fence;   /* LOAD: the claim's; LEASE: the new one; INVALIDATE: the new floor */
-	int64_t left_us;  /* LEASE/HELD, PERMIT/RETRY: see there; PERMIT/DONE: start in this long */
+	int64_t left_us;  /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
+			     there; PERMIT/DONE: start in this long */
 
 	/* The implementation's own. */
 	struct list_node node;

@@ -1,0 +1,43 @@
+/* A flight's course: from each answer of the store and the origin to the next call, up to DONE.
+ *
+ * The engine's second half; engine.c is its only caller. Each function may push effects, at most
+ * COURSE_EFFECTS_MAX in all for one event, and leaves the flight in a state that waits for
+ * something, or DONE, or freed.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/engine.h"
+
+/* Starts a flight for the key: LOADING. NULL when memory or a limit is missing. */
+struct flight *course_start(struct engine *engine, const struct key *key, enum priority priority,
+			    int64_t now_us, struct effects *effects);
+
+/* Answers of the calls. */
+void course_on_store(struct engine *engine, struct flight *flight, int64_t now_us,
+		     struct effects *effects);
+void course_on_freed(struct engine *engine, struct flight *flight);
+void course_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
+		     struct effects *effects);
+
+/* The flight's timer has come: HELD loads again, BOOKED starts, QUEUED has lost its patience. */
+void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,
+		     struct effects *effects);
+
+/* A waiter has left; without any, and without patience, a flight that is not building goes too. */
+void course_on_left(struct engine *engine, struct flight *flight, int64_t now_us,
+		    struct effects *effects);
+
+/* Raises the flight to a more urgent priority, wherever it stands in line. */
+void course_raise(struct engine *engine, struct flight *flight, enum priority priority);
+
+/* Lets queued flights into free room and the head of the permit line ask: a few a call. */
+void course_advance(struct engine *engine, int64_t now_us, struct effects *effects);
+
+/* Whether course_advance has something to do at `now_us`. */
+bool course_can_advance(const struct engine *engine, int64_t now_us);
+
+/* The engine stops: the quickest way out from where the flight stands. */
+void course_stop(struct engine *engine, struct flight *flight, int64_t now_us,
+		 struct effects *effects);

@@ -1,0 +1,497 @@
+#include "core/engine.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "core/answer.h"
+#include "core/course.h"
+#include "core/landing.h"
+
+enum { FLIGHTS_TABLE_SIZE = 1024 };
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+struct engine *engine_create(const struct policy *policies, uint32_t count,
+			     const struct engine_limits *limits, const void *secret, uint64_t seed)
+{
+	struct engine *engine = mem_zalloc(sizeof(*engine));
+	if (!engine)
+		return NULL;
+	engine->limits = *limits;
+	memcpy(engine->secret, secret, KEY_SECRET_LEN);
+	rng_seed(&engine->rng, seed);
+	list_init(&engine->all);
+	list_init(&engine->ready);
+	list_init(&engine->wake);
+	bulkhead_init(&engine->bulkhead, limits->concurrency, limits->queue_max);
+	permits_init(&engine->permits);
+	engine->keyspaces = mem_zalloc(count * sizeof(struct keyspace));
+	if (!engine->keyspaces || near_init(&engine->near, limits->near_bytes_max) != 0 ||
+	    table_init(&engine->flights, FLIGHTS_TABLE_SIZE) != 0) {
+		engine_free(engine);
+		return NULL;
+	}
+	engine->keyspaces_count = count;
+	for (uint32_t i = 0; i < count; i++)
+		engine->keyspaces[i] = (struct keyspace){ .policy = &policies[i], .index = i };
+	return engine;
+}
+
+void engine_free(struct engine *engine)
+{
+	if (!engine)
+		return;
+	CHECK_MSG(engine_is_idle(engine), "flights=%zu requests=%u", engine->all.count,
+		  engine->requests);
+	near_close(&engine->near);
+	table_close(&engine->flights);
+	mem_free(engine->keyspaces);
+	mem_free(engine);
+}
+
+bool engine_is_idle(const struct engine *engine)
+{
+	return list_empty(&engine->all) && engine->requests == 0;
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+struct keyspace *engine_keyspace(struct engine *engine, const char *name, size_t len)
+{
+	for (uint32_t i = 0; i < engine->keyspaces_count; i++) {
+		const char *its = engine->keyspaces[i].policy->name;
+		if (strncmp(its, name, len) == 0 && its[len] == '\0')
+			return &engine->keyspaces[i];
+	}
+	return NULL;
+}
+
+void engine_key(const struct engine *engine, struct keyspace *keyspace, const char *bytes,
+		size_t len, struct key *ret_key)
+{
+	*ret_key = (struct key){ .keyspace = keyspace,
+				 .bytes = bytes,
+				 .len = (uint32_t)len,
+				 .hash = key_hash(engine->secret, bytes, len) };
+}
+
+struct flight *engine_flight(const struct engine *engine, const struct key *key)
+{
+	for (struct table_node *node = table_find(&engine->flights, key->hash); node;
+	     node = table_next(node)) {
+		struct flight *flight = container_of(node, struct flight, node);
+		if (flight->key.len == key->len && memcmp(flight->bytes, key->bytes, key->len) == 0)
+			return flight;
+	}
+	return NULL;
+}
+
+/* ---- looking up -------------------------------------------------------------------------- */
+
+static enum answer_reason stale_reason(const struct near_entry *ne)
+{
+	if (ne->trouble != REASON_NONE)
+		return ne->trouble;
+	return ne->entry.changed ? REASON_CHANGED : REASON_REFRESHING;
+}
+
+/* A refresh call needs no build if the entry is new enough by what the call itself says. */
+static bool entry_is_enough(const struct query *query, const struct entry *entry, int64_t now_us)
+{
+	if (entry_phase(entry, now_us) == ENTRY_DEAD || entry->changed)
+		return false;
+	if (query->has_min_version)
+		return entry_covers(entry, query->min_version,
+				    query->key.keyspace->policy->single_row);
+	return query->has_if_older && now_us - entry->generated_at_us < query->if_older_us;
+}
+
+static void answer_refresh(struct answer *answer, const struct entry *entry)
+{
+	*answer = (struct answer){ .status = STATUS_OK,
+				   .has_version = entry->has_version,
+				   .version = entry->version };
+}
+
+/* All but the plainly fresh. */
+static enum engine_lookup lookup_slowly(struct engine *engine, const struct query *query,
+					struct near_entry *ne, int64_t now_us,
+					struct answer *ret_answer)
+{
+	const struct policy *policy = query->key.keyspace->policy;
+	const struct entry *entry = &ne->entry;
+	if (query->kind == QUERY_REFRESH) {
+		if (!entry_is_enough(query, entry, now_us))
+			return ENGINE_MISS;
+		answer_refresh(ret_answer, entry);
+		return ENGINE_HIT;
+	}
+	bool current = ne->generation == query->key.keyspace->generation;
+	if (current && entry_phase(entry, now_us) == ENTRY_FRESH) {
+		if (query->has_min_version &&
+		    !entry_covers(entry, query->min_version, policy->single_row))
+			return ENGINE_MISS;
+		answer_fresh(ret_answer, entry, now_us, SOURCE_NEAR);
+		engine->counters.hits_fresh++;
+		return ENGINE_HIT;
+	}
+	if (!answer_may_be_stale(query, entry, now_us))
+		return ENGINE_MISS;
+	answer_stale(ret_answer, entry, now_us, SOURCE_NEAR, stale_reason(ne));
+	engine->counters.hits_stale++;
+	return now_us < ne->retry_at_us ? ENGINE_HIT : ENGINE_HIT_REFRESH;
+}
+
+enum engine_lookup engine_lookup(struct engine *engine, const struct query *query, int64_t now_us,
+				 struct answer *ret_answer)
+{
+	struct near_entry *ne = near_find(&engine->near, &query->key);
+	if (!ne)
+		return ENGINE_MISS;
+	ne->visited = true;
+	if (now_us < ne->next_at_us && ne->generation == query->key.keyspace->generation &&
+	    query->kind == QUERY_GET && !query->has_min_version) {
+		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_NEAR);
+		engine->counters.hits_fresh++;
+		return ENGINE_HIT;
+	}
+	return lookup_slowly(engine, query, ne, now_us, ret_answer);
+}
+
+/* ---- joining a flight -------------------------------------------------------------------- */
+
+static void make_ready(struct engine *engine, struct request *request, enum status refused)
+{
+	request->flight = NULL;
+	request->refused = refused;
+	heap_remove(&engine->deadlines, &request->deadline);
+	list_push_back(&engine->ready, &request->node);
+}
+
+static void join(struct engine *engine, struct request *request, struct flight *flight)
+{
+	request->flight = flight;
+	list_push_back(&flight->waiters, &request->node);
+
+	if (flight->last_deadline_us < request->deadline.at)
+		flight->last_deadline_us = request->deadline.at;
+	if (flight->build_seq == 0 && request->query.has_min_version &&
+	    flight->covers < request->query.min_version)
+		flight->covers = request->query.min_version;
+	course_raise(engine, flight,
+		     request->query.kind == QUERY_GET ? PRIORITY_MISS : PRIORITY_REFRESH);
+}
+
+static void join_or_start(struct engine *engine, struct request *request, int64_t now_us,
+			  struct effects *effects)
+{
+	struct flight *flight = engine_flight(engine, &request->query.key);
+	request->joined |= flight != NULL;
+	engine->counters.joined += flight != NULL;
+	if (!flight)
+		flight = course_start(engine, &request->query.key,
+				      request->query.kind == QUERY_GET ? PRIORITY_MISS
+								       : PRIORITY_REFRESH,
+				      now_us, effects);
+	if (flight)
+		join(engine, request, flight);
+	else
+		make_ready(engine, request, STATUS_OVERLOADED);
+}
+
+static void on_ask(struct engine *engine, struct request *request, int64_t now_us,
+		   struct effects *effects)
+{
+	list_node_init(&request->node);
+	request->deadline = (struct heap_node){ 0 };
+	request->seq = ++engine->seq;
+	request->joined = false;
+	engine->requests++;
+	engine->counters.misses++;
+	if (engine->stopping) {
+		make_ready(engine, request, STATUS_UNAVAILABLE);
+		return;
+	}
+	if (engine->requests > engine->limits.requests_max) {
+		make_ready(engine, request, STATUS_OVERLOADED);
+		return;
+	}
+	heap_insert(&engine->deadlines, &request->deadline, now_us + request->query.wait_us);
+	join_or_start(engine, request, now_us, effects);
+}
+
+static void take_out(struct engine *engine, struct request *request)
+{
+	if (request->flight)
+		list_remove(&request->flight->waiters, &request->node);
+	else
+		list_remove(&engine->ready, &request->node);
+	heap_remove(&engine->deadlines, &request->deadline);
+}
+
+static void on_leave(struct engine *engine, struct request *request, int64_t now_us,
+		     struct effects *effects)
+{
+	struct flight *flight = request->flight;
+	take_out(engine, request);
+	engine->requests--;
+	if (flight)
+		course_on_left(engine, flight, now_us, effects);
+}
+
+static void on_refresh(struct engine *engine, struct refresh_event *refresh, int64_t now_us,
+		       struct effects *effects)
+{
+	struct flight *flight = engine_flight(engine, &refresh->key);
+	refresh->joined = flight != NULL;
+	if (!flight && !engine->stopping) {
+		flight = course_start(engine, &refresh->key, refresh->priority, now_us, effects);
+		if (flight)
+			flight->patient_until_us = refresh->patient_until_us;
+		else
+			engine->counters.background_dropped++;
+		return;
+	}
+	if (!flight)
+		return;
+	if (refresh->again && flight->build_seq != 0) {
+		flight->again = true;
+		flight->again_until_us = refresh->patient_until_us;
+		refresh->joined = false;
+	} else if (flight->patient_until_us < refresh->patient_until_us) {
+		flight->patient_until_us = refresh->patient_until_us;
+	}
+}
+
+static void on_invalidated(struct engine *engine, const struct key *key, bool hard, int64_t now_us)
+{
+	engine->counters.invalidations++;
+	struct near_entry *ne = near_find(&engine->near, key);
+	if (ne && hard) {
+		near_remove(&engine->near, ne);
+	} else if (ne) {
+		entry_soft_expire(&ne->entry, now_us, key->keyspace->policy->stale_us);
+		ne->next_at_us = ne->retry_at_us = 0;
+	}
+	struct flight *flight = engine_flight(engine, key);
+	if (flight) {
+		flight->floor_seq = ++engine->seq;
+		flight->floor_hard |= hard;
+	}
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static void on_deadline(struct engine *engine, struct request *request, int64_t now_us,
+			struct effects *effects)
+{
+	struct flight *flight = request->flight;
+	heap_remove(&engine->deadlines, &request->deadline);
+	if (flight->state == FLIGHT_DONE)
+		return; /* its answer is there: engine_wake is on its way to it */
+	bool in_line = flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_PERMITTING ||
+		       flight->state == FLIGHT_BOOKED;
+	list_remove(&flight->waiters, &request->node);
+	make_ready(engine, request, in_line ? STATUS_OVERLOADED : STATUS_TIMEOUT);
+	course_on_left(engine, flight, now_us, effects);
+}
+
+static void on_tick(struct engine *engine, int64_t now_us, struct effects *effects)
+{
+	struct heap_node *due = heap_first(&engine->deadlines);
+	if (due && due->at <= now_us)
+		on_deadline(engine, container_of(due, struct request, deadline), now_us, effects);
+	due = heap_first(&engine->timers);
+	if (due && due->at <= now_us) {
+		struct flight *flight = container_of(due, struct flight, timer);
+		heap_remove(&engine->timers, due);
+		course_on_timer(engine, flight, now_us, effects);
+	}
+}
+
+/* One flight a step, from the front of the list; those already told stand at its end. */
+static void on_stop(struct engine *engine, int64_t now_us, struct effects *effects)
+{
+	engine->stopping = true;
+	struct list_node *node = list_first(&engine->all);
+	if (!node)
+		return;
+	struct flight *flight = container_of(node, struct flight, all);
+	if (flight->stop)
+		return;
+	list_remove(&engine->all, node);
+	list_push_back(&engine->all, node);
+	course_stop(engine, flight, now_us, effects);
+}
+
+static bool stop_has_more(const struct engine *engine)
+{
+	struct list_node *node = list_first(&engine->all);
+	return engine->stopping && node && !container_of(node, struct flight, all)->stop;
+}
+
+int64_t engine_next_at(const struct engine *engine)
+{
+	if (!list_empty(&engine->ready) || !list_empty(&engine->wake) || stop_has_more(engine) ||
+	    course_can_advance(engine, 0))
+		return 0;
+	int64_t at = INT64_MAX;
+	if (heap_first(&engine->deadlines))
+		at = heap_first(&engine->deadlines)->at;
+	if (heap_first(&engine->timers) && heap_first(&engine->timers)->at < at)
+		at = heap_first(&engine->timers)->at;
+	if (engine->permits.waiting > 0 && !engine->permits.asking &&
+	    engine->permits.retry_at_us < at)
+		at = engine->permits.retry_at_us;
+	return at;
+}
+
+void engine_step(struct engine *engine, const struct event *event, struct effects *effects)
+{
+	effects->count = 0;
+	int64_t now_us = event->now_us;
+	switch (event->type) {
+	case EVENT_ASK:
+		on_ask(engine, event->request, now_us, effects);
+		break;
+	case EVENT_LEAVE:
+		on_leave(engine, event->request, now_us, effects);
+		break;
+	case EVENT_REFRESH:
+		on_refresh(engine, event->refresh, now_us, effects);
+		break;
+	case EVENT_STORE:
+		course_on_store(engine, event->flight, now_us, effects);
+		break;
+	case EVENT_FREED:
+		course_on_freed(engine, event->flight);
+		break;
+	case EVENT_BUILT:
+		course_on_built(engine, event->flight, now_us, effects);
+		break;
+	case EVENT_INVALIDATED:
+		on_invalidated(engine, &event->invalidated.key, event->invalidated.hard, now_us);
+		break;
+	case EVENT_TICK:
+		on_tick(engine, now_us, effects);
+		break;
+	case EVENT_STOP:
+		on_stop(engine, now_us, effects);
+		break;
+	}
+	course_advance(engine, now_us, effects);
+}
+
+/* ---- waking ------------------------------------------------------------------------------ */
+
+static void count_refusal(struct engine *engine, const struct answer *answer)
+{
+	struct engine_counters *counters = &engine->counters;
+	counters->defaults += answer->status == STATUS_OK && answer->state == ANSWER_DEFAULT;
+	counters->timeouts += answer->status == STATUS_TIMEOUT;
+	counters->overloaded += answer->status == STATUS_OVERLOADED;
+	counters->unavailable += answer->status == STATUS_UNAVAILABLE;
+}
+
+/* No value came of it: a stale one if there is one by now, else the default, else the error. */
+static void answer_failure(struct engine *engine, const struct request *request,
+			   const struct failure *failure, int64_t now_us, struct answer *ret_answer)
+{
+	const struct query *query = &request->query;
+	struct near_entry *ne = near_find(&engine->near, &query->key);
+	if (ne && answer_may_be_stale(query, &ne->entry, now_us)) {
+		answer_stale(ret_answer, &ne->entry, now_us, SOURCE_NEAR,
+			     answer_reason_of(failure->status));
+		return;
+	}
+	int64_t retry_us = failure->retry_in_us;
+	if (failure->until_us != 0)
+		retry_us = failure->until_us > now_us ? failure->until_us - now_us : 0;
+	answer_without_value(ret_answer, query, failure->status, failure->text, retry_us);
+	count_refusal(engine, ret_answer);
+}
+
+/* Whether the flight's result is an answer to this request, which is then filled in. */
+static bool answer_result(const struct request *request, const struct flight *flight,
+			  int64_t now_us, struct answer *ret_answer)
+{
+	const struct query *query = &request->query;
+	const struct entry *result = &flight->result;
+	bool after = flight_built_after(flight, request);
+	if (query->kind == QUERY_REFRESH) {
+		bool enough = flight->saved && !flight_is_dirty(flight) &&
+			      entry_is_enough(query, result, now_us);
+		answer_refresh(ret_answer, result);
+		ret_answer->built = flight->build_seq != 0;
+		ret_answer->joined = request->joined;
+		return after || enough;
+	}
+	bool covered =
+		!query->has_min_version ||
+		entry_covers(result, query->min_version, query->key.keyspace->policy->single_row);
+	bool anyone = flight->saved && !flight_is_dirty(flight) && covered;
+	if (after || (anyone && entry_phase(result, now_us) == ENTRY_FRESH)) {
+		answer_fresh(ret_answer, result, now_us, flight->source);
+		if (!anyone)
+			ret_answer->ttl_us = 0;
+		return true;
+	}
+	bool may_stale = covered && flight->saved &&
+			 !(flight_is_dirty(flight) && flight->floor_hard) &&
+			 answer_may_be_stale(query, result, now_us);
+	if (may_stale)
+		answer_stale(ret_answer, result, now_us, flight->source,
+			     result->changed ? REASON_CHANGED : REASON_REFRESHING);
+	return may_stale;
+}
+
+static enum engine_wake wake_ready(struct engine *engine, int64_t now_us,
+				   struct request **ret_request, struct answer *ret_answer)
+{
+	struct list_node *node = list_first(&engine->ready);
+	struct request *request = container_of(node, struct request, node);
+	take_out(engine, request);
+	engine->requests--;
+	answer_failure(engine, request, &(struct failure){ .status = request->refused }, now_us,
+		       ret_answer);
+	*ret_request = request;
+	return WAKE_ANSWER;
+}
+
+enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
+			     struct answer *ret_answer, struct effects *effects)
+{
+	effects->count = 0;
+	if (!list_empty(&engine->ready))
+		return wake_ready(engine, now_us, ret_request, ret_answer);
+	while (!list_empty(&engine->wake)) {
+		struct flight *flight =
+			container_of(list_first(&engine->wake), struct flight, link);
+		struct list_node *node = list_first(&flight->waiters);
+		if (!node) {
+			list_remove(&engine->wake, &flight->link);
+			landing_release(engine, flight);
+			continue;
+		}
+		struct request *request = container_of(node, struct request, node);
+		list_remove(&flight->waiters, node);
+		*ret_request = request;
+		if (!flight->has_result) {
+			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
+		} else if (!answer_result(request, flight, now_us, ret_answer)) {
+			if (!request->deadline.in_heap) { /* it passed on the way here */
+				make_ready(engine, request, STATUS_TIMEOUT);
+				return WAKE_MOVED;
+			}
+			engine->counters.reasked++;
+			join_or_start(engine, request, now_us, effects);
+			course_advance(engine, now_us, effects);
+			return WAKE_MOVED;
+		}
+		heap_remove(&engine->deadlines, &request->deadline);
+		engine->requests--;
+		return WAKE_ANSWER;
+	}
+	return WAKE_NOTHING;
+}

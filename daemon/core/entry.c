@@ -1,0 +1,46 @@
+#include "core/entry.h"
+
+#include "base/check.h"
+
+void entry_set_times(struct entry *entry, const struct policy *policy, int64_t generated_at_us,
+		     struct rng *rng)
+{
+	int64_t fresh = entry->absent ? policy->negative_us : policy->fresh_us;
+	int64_t spread = (int64_t)((double)fresh * policy->jitter);
+	CHECK(fresh >= 0 && spread >= 0 && spread <= fresh);
+	entry->generated_at_us = generated_at_us;
+	entry->fresh_until_us = generated_at_us + fresh + rng_between(rng, -spread, spread);
+	entry->stale_until_us = entry->fresh_until_us + policy->stale_us;
+}
+
+enum entry_phase entry_phase(const struct entry *entry, int64_t now_us)
+{
+	if (now_us < entry->fresh_until_us)
+		return ENTRY_FRESH;
+	return now_us < entry->stale_until_us ? ENTRY_STALE : ENTRY_DEAD;
+}
+
+bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row)
+{
+	bool by_version =
+		single_row && a->has_version && b->has_version && !a->absent && !b->absent;
+	if (by_version && a->version != b->version)
+		return a->version > b->version;
+	return a->fence > b->fence;
+}
+
+bool entry_covers(const struct entry *entry, int64_t min_version, bool single_row)
+{
+	if (entry->covers >= min_version)
+		return true;
+	return single_row && entry->has_version && entry->version >= min_version;
+}
+
+void entry_soft_expire(struct entry *entry, int64_t at_us, int64_t stale_us)
+{
+	entry->changed = true;
+	if (entry->fresh_until_us > at_us)
+		entry->fresh_until_us = at_us;
+	if (entry->stale_until_us > at_us + stale_us)
+		entry->stale_until_us = at_us + stale_us;
+}

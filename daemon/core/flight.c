@@ -1,0 +1,73 @@
+#include "core/flight.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+static const uint32_t flight_next[] = {
+#define TO(NAME)            (1u << FLIGHT_##NAME)
+#define X(NAME, name, next) [FLIGHT_##NAME] = (next),
+	FLIGHT_STATE_MAP(X)
+#undef X
+#undef TO
+};
+
+const char *flight_state_name(enum flight_state state)
+{
+	static const char *const names[] = {
+#define X(NAME, name, next) [FLIGHT_##NAME] = #name,
+		FLIGHT_STATE_MAP(X)
+#undef X
+	};
+	return names[state];
+}
+
+struct flight *flight_create(const struct key *key, enum priority priority, int64_t now_us)
+{
+	struct flight *flight = mem_zalloc(sizeof(*flight) + key->len);
+	if (!flight)
+		return NULL;
+	memcpy(flight->bytes, key->bytes, key->len);
+	flight->key = *key;
+	flight->key.bytes = flight->bytes;
+	flight->state = FLIGHT_LOADING;
+	flight->priority = priority;
+	flight->created_at_us = now_us;
+	list_init(&flight->waiters);
+	list_node_init(&flight->link);
+	list_node_init(&flight->all);
+	list_node_init(&flight->all);
+	return flight;
+}
+
+void flight_free(struct flight *flight)
+{
+	CHECK_MSG(flight->state == FLIGHT_DONE && flight->calls == 0 &&
+			  list_empty(&flight->waiters) && !list_linked(&flight->link) &&
+			  !flight->timer.in_heap,
+		  "state=%s calls=%u waiters=%zu", flight_state_name(flight->state), flight->calls,
+		  flight->waiters.count);
+	CHECK(!flight->has_lease && !flight->has_slot && !flight->in_bulkhead && !flight->is_probe);
+	value_unref(flight->result.value);
+	value_unref(flight->failure.text);
+	mem_free(flight);
+}
+
+void flight_move(struct flight *flight, enum flight_state to)
+{
+	CHECK_MSG(flight_next[flight->state] & (1u << to), "%.*s: from %s to %s",
+		  (int)flight->key.len, flight->key.bytes, flight_state_name(flight->state),
+		  flight_state_name(to));
+	flight->state = to;
+}
+
+bool flight_is_dirty(const struct flight *flight)
+{
+	return flight->floor_seq > flight->build_seq;
+}
+
+bool flight_built_after(const struct flight *flight, const struct request *request)
+{
+	return flight->build_seq > request->seq;
+}

@@ -1,0 +1,127 @@
+/* A flight: the one refresh of a key under way in this daemon, with the requests that wait on it.
+ *
+ *   LOADING ──> QUEUED ──> LEASING ──> PERMITTING ──> BOOKED ──> BUILDING ──> SETTLING ──> DONE
+ *      ^   └──────────────────^  │           └───────────┴───────────^  ^          │
+ *      │                         │  (no permit in time, nobody waits: ──┼─────────>│)
+ *      └───────── HELD <─────────┴─────── (a lock at the origin is held) ┴─────────┘
+ *
+ *   LOADING     waits for the store: the key's entry and claim
+ *   QUEUED      waits for room in the bulkhead
+ *   LEASING     waits for the store: the lease
+ *   HELD        waits for another's build to end; then loads again
+ *   PERMITTING  holds the lease; waits for its turn to ask, and for the store's answer
+ *   BOOKED      holds lease and slot; waits for its moment
+ *   BUILDING    waits for the origin
+ *   SETTLING    waits for the store: save the result, or give the lease back with the failure
+ *   DONE        out of the engine's table; waits until its waiters are woken and its calls are back
+ *
+ * The engine owns a flight from creation until it is DONE, without waiters and without calls under
+ * way. In every state up to DONE, any request for its key joins it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/table.h"
+#include "core/bulkhead.h"
+#include "core/entry.h"
+#include "core/failure.h"
+#include "core/keyspace.h"
+#include "core/origin.h"
+#include "core/request.h"
+#include "core/store.h"
+
+/* X(NAME, name, states it may go to) */
+#define FLIGHT_STATE_MAP(X)                                                                        \
+	X(LOADING, loading, TO(QUEUED) | TO(LEASING) | TO(HELD) | TO(DONE))                        \
+	X(QUEUED, queued, TO(LEASING) | TO(DONE))                                                  \
+	X(LEASING, leasing, TO(PERMITTING) | TO(HELD) | TO(SETTLING) | TO(DONE))                   \
+	X(HELD, held, TO(LOADING) | TO(DONE))                                                      \
+	X(PERMITTING, permitting, TO(BOOKED) | TO(BUILDING) | TO(SETTLING))                        \
+	X(BOOKED, booked, TO(BUILDING) | TO(SETTLING))                                             \
+	X(BUILDING, building, TO(SETTLING))                                                        \
+	X(SETTLING, settling, TO(HELD) | TO(DONE))                                                 \
+	X(DONE, done, 0)
+
+enum flight_state {
+#define X(NAME, name, next) FLIGHT_##NAME,
+	FLIGHT_STATE_MAP(X)
+#undef X
+};
+const char *flight_state_name(enum flight_state state);
+
+struct flight {
+	struct table_node node; /* in the engine's flights, until DONE */
+	struct list_node link;  /* in a bulkhead queue, a permit line, or among those to wake */
+	struct list_node all;   /* in the engine's list of all flights, DONE ones included */
+	struct heap_node timer; /* HELD: load again; BOOKED: start; QUEUED, HELD: patience ends */
+	struct key key;         /* bytes: its own, below */
+	enum flight_state state;
+	enum priority priority;
+	struct list waiters;      /* of struct request */
+	int64_t patient_until_us; /* without waiters it goes on so long; in the past: background */
+	int64_t last_deadline_us; /* no waiter's deadline is later */
+	int64_t created_at_us;
+	uint32_t holds; /* times it was HELD: the intervals grow */
+	bool in_bulkhead;
+	bool is_probe; /* of the breaker: must report */
+	bool stop;     /* the engine stops: take every early way out */
+
+	/* Order against requests: numbers of the engine's one sequence; 0: not yet. */
+	uint64_t load_seq;  /* when the last load was sent */
+	uint64_t build_seq; /* when the build began */
+	uint64_t floor_seq; /* when the key was last invalidated during this flight */
+	bool floor_hard;
+
+	/* The lease, and what the store said. */
+	uint64_t token;
+	bool has_lease;
+	uint64_t load_fence; /* the claim's at load */
+	uint64_t fence;      /* the lease's */
+	bool has_slot;
+	int slot;
+
+	/* A refresh call without a waiter that came too late for the build under way. */
+	bool again;
+	int64_t again_until_us;
+
+	/* The result: an entry, a failure, or neither (dropped). */
+	bool has_result;
+	bool saved;          /* the store took it: it may be served to anyone */
+	int64_t covers;      /* greatest min_version asked before the build began */
+	struct entry result; /* value counted */
+	enum answer_source source;
+	struct failure failure; /* text counted; status OK: none */
+	bool hold_next;         /* SETTLING goes to HELD: a lock at the origin was held */
+
+	struct pump *pump; /* borrowed; the pump's own way back from a call */
+
+	/* Calls under way. At most one of `op` and `build` at a time; `free_op` beside them. */
+	uint32_t calls;
+	struct store_op op;
+	struct store_op free_op;
+	struct build build;
+
+	char bytes[]; /* the key */
+};
+
+/* A new flight in LOADING, or NULL when memory is missing. */
+struct flight *flight_create(const struct key *key, enum priority priority, int64_t now_us)
+	__attribute__((warn_unused_result));
+
+/* Frees the flight. It must be in no list, have no waiters and no calls under way. */
+void flight_free(struct flight *flight);
+
+/* The only writer of flight->state: checks that the move is allowed. */
+void flight_move(struct flight *flight, enum flight_state to);
+
+/* Whether the flight's own result is overtaken by an invalidation that came after its build began.
+ */
+bool flight_is_dirty(const struct flight *flight);
+
+/* Whether the request arrived before the flight's build began: then the result answers it, always.
+ */
+bool flight_built_after(const struct flight *flight, const struct request *request);

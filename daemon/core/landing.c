@@ -1,0 +1,89 @@
+#include "core/landing.h"
+
+#include "base/check.h"
+#include "core/answer.h"
+#include "core/course.h"
+
+/* A stale entry whose refresh found no room, or failed without a time, waits up to so long. */
+enum { DROPPED_RETRY_US = 50 * 1000 };
+
+void landing_leave_lines(struct engine *engine, struct flight *flight)
+{
+	heap_remove(&engine->timers, &flight->timer);
+	if (list_linked(&flight->link) && flight->state == FLIGHT_QUEUED)
+		bulkhead_give_up(&engine->bulkhead, &flight->link, flight->priority);
+	if (list_linked(&flight->link) && flight->state == FLIGHT_PERMITTING)
+		permits_leave(&engine->permits, &flight->link, flight->priority);
+	if (flight->in_bulkhead) {
+		bulkhead_leave(&engine->bulkhead);
+		flight->in_bulkhead = false;
+	}
+	if (flight->is_probe) {
+		breaker_probe_void(&engine->breaker, 0);
+		flight->is_probe = false;
+	}
+}
+
+/* The near cache takes the result, unless it has better. */
+static void keep_result(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	const struct policy *policy = flight->key.keyspace->policy;
+	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	if (ne && entry_phase(&ne->entry, now_us) != ENTRY_DEAD &&
+	    !entry_supersedes(&flight->result, &ne->entry, policy->single_row))
+		return;
+	if (flight_is_dirty(flight)) {
+		if (flight->floor_hard)
+			return;
+		entry_soft_expire(&flight->result, now_us, policy->stale_us);
+	}
+	near_put(&engine->near, &flight->key, &flight->result);
+}
+
+/* A refresh that brought nothing: the stale entry says why, and waits before the next. */
+static void keep_failure(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	if (!ne || flight->failure.status == STATUS_OK ||
+	    flight->failure.status == STATUS_BAD_REQUEST)
+		return;
+	int64_t wait = flight->failure.retry_in_us;
+	if (flight->failure.until_us > now_us)
+		wait = flight->failure.until_us - now_us;
+	if (wait < DROPPED_RETRY_US)
+		wait = rng_between(&engine->rng, DROPPED_RETRY_US / 2, DROPPED_RETRY_US);
+	ne->retry_at_us = now_us + wait;
+	ne->trouble = answer_reason_of(flight->failure.status);
+}
+
+void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us,
+		    struct effects *effects)
+{
+	CHECK(!flight->has_lease && !flight->has_slot);
+	landing_leave_lines(engine, flight);
+	if (!flight->has_result && list_empty(&flight->waiters))
+		engine->counters.background_dropped++;
+	if (flight->has_result && flight->saved)
+		keep_result(engine, flight, now_us);
+	else
+		keep_failure(engine, flight, now_us);
+	flight_move(flight, FLIGHT_DONE);
+	table_remove(&engine->flights, &flight->node);
+	list_push_back(&engine->wake, &flight->link);
+	if (flight->again && now_us < flight->again_until_us && !engine->stopping) {
+		struct flight *next =
+			course_start(engine, &flight->key, PRIORITY_REFRESH, now_us, effects);
+		if (next)
+			next->patient_until_us = flight->again_until_us;
+	}
+}
+
+void landing_release(struct engine *engine, struct flight *flight)
+{
+	if (flight->state != FLIGHT_DONE || flight->calls > 0 || !list_empty(&flight->waiters))
+		return;
+	if (list_linked(&flight->link))
+		list_remove(&engine->wake, &flight->link);
+	list_remove(&engine->all, &flight->all);
+	flight_free(flight);
+}

@@ -1,0 +1,21 @@
+/* The end of a flight: what the near cache keeps of it, and its waiters' turn to be woken.
+ *
+ * Below course.c, which decides when a flight has come to its end.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/engine.h"
+
+/* The flight leaves whatever line it stands in: queue, permit line, bulkhead, timer, probe. */
+void landing_leave_lines(struct engine *engine, struct flight *flight);
+
+/* DONE: out of the table, its result or failure noted in the near cache, its waiters to be woken.
+   It must hold neither lease nor slot. */
+void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us,
+		    struct effects *effects);
+
+/* Frees the flight if it is DONE, without waiters and without calls under way; else does nothing.
+ */
+void landing_release(struct engine *engine, struct flight *flight);

@@ -1,0 +1,62 @@
+/* The near cache: entries in the daemon's own memory, bounded by what they really cost.
+ *
+ * Eviction is SIEVE: a queue in order of insertion, and a hand that walks from its old end, sparing
+ * (once) what was read since it last came by. Source: Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE
+ * is simpler than LRU", NSDI 2024.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/table.h"
+#include "core/entry.h"
+#include "core/keyspace.h"
+#include "core/request.h"
+
+struct near_entry {
+	struct table_node node;
+	struct list_node link;     /* in the queue */
+	struct keyspace *keyspace; /* borrowed */
+	/* The two comparisons of the hot path: plainly fresh while now < next_at and the generation
+	   is the keyspace's own. Whatever ends plain freshness moves next_at. */
+	int64_t next_at_us;
+	int64_t retry_at_us; /* a stale entry starts no refresh before this */
+	uint32_t generation;
+	uint32_t key_len;
+	enum answer_reason
+		trouble; /* why the last refresh brought nothing; NONE: no such trouble */
+	bool visited;
+	size_t cost;        /* bytes this entry is counted with */
+	struct entry entry; /* its value is counted */
+	char key[];
+};
+
+struct near {
+	struct table table;
+	struct list queue;      /* newest first */
+	struct list_node *hand; /* the next to be judged; NULL: start at the old end */
+	size_t bytes;
+	size_t bytes_max;
+	uint64_t evictions;
+	uint64_t refused; /* entries that did not fit at all */
+};
+
+/* 0, or -1 when memory is missing. */
+int near_init(struct near *near, size_t bytes_max) __attribute__((warn_unused_result));
+void near_close(struct near *near);
+
+/* The key's entry, whatever its phase, or NULL. Valid until the next put or remove. */
+struct near_entry *near_find(const struct near *near, const struct key *key);
+
+/* Makes `entry` the key's, in place of what was there, evicting others for room. Takes a reference
+   of its own to the value. NULL when it doesn't fit or memory is missing: then the key has no
+   entry. */
+struct near_entry *near_put(struct near *near, const struct key *key, const struct entry *entry);
+
+void near_remove(struct near *near, struct near_entry *ne);
+
+/* Bytes in use, the table's own included. */
+size_t near_cost(const struct near *near);

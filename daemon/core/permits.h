@@ -1,0 +1,30 @@
+/* The line for permits: flights that hold a lease and room, and wait for the fleet's leave to
+ * build.
+ *
+ * Only the head asks the store, one question at a time; when told to retry, the whole line waits.
+ * So a store with many daemons is asked by each at most once per answer.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "core/bulkhead.h"
+
+struct permits {
+	struct list lines[PRIORITY_COUNT];
+	struct list_node *asking; /* its question is under way; still in its line */
+	int64_t retry_at_us;      /* nobody asks before this */
+	uint32_t waiting;
+};
+
+void permits_init(struct permits *permits);
+void permits_join(struct permits *permits, struct list_node *link, enum priority priority);
+void permits_leave(struct permits *permits, struct list_node *link, enum priority priority);
+
+/* The one that should ask now and is henceforth asking, or NULL. */
+struct list_node *permits_next(struct permits *permits, int64_t now_us);
+
+/* The question of the asking one is answered; `retry_at_us` 0: others may ask at once. */
+void permits_answered(struct permits *permits, int64_t retry_at_us);

@@ -1,0 +1,283 @@
+#include "core/pump.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "core/answer.h"
+
+void pump_init(struct pump *pump, struct engine *engine, const struct store *store,
+	       const struct origin *origin, const struct pump_host *host)
+{
+	*pump = (struct pump){
+		.engine = engine, .store = *store, .origin = *origin, .host = *host
+	};
+}
+
+static int64_t now(const struct pump *pump)
+{
+	return pump->host.now_us(pump->host.impl);
+}
+
+/* ---- carrying out ------------------------------------------------------------------------ */
+
+static void on_store_done(struct store_op *op);
+static void on_free_done(struct store_op *op);
+static void on_build_done(struct build *build);
+
+static void carry_out(struct pump *pump, const struct effects *effects)
+{
+	for (uint32_t i = 0; i < effects->count; i++) {
+		struct flight *flight = effects->at[i].flight;
+		flight->pump = pump;
+		switch (effects->at[i].type) {
+		case EFFECT_STORE:
+			flight->op.done = on_store_done;
+			pump->store.submit(pump->store.impl, &flight->op);
+			break;
+		case EFFECT_FREE:
+			flight->free_op.done = on_free_done;
+			pump->store.submit(pump->store.impl, &flight->free_op);
+			break;
+		case EFFECT_BUILD:
+			flight->build.done = on_build_done;
+			pump->origin.build(pump->origin.impl, &flight->build);
+			break;
+		case EFFECT_CANCEL:
+			pump->origin.cancel(pump->origin.impl, &flight->build);
+			break;
+		}
+	}
+}
+
+static void arm(struct pump *pump)
+{
+	int64_t at = engine_next_at(pump->engine);
+	if (pump->stopping && !pump->stopped && pump->ops == 0 && engine_is_idle(pump->engine))
+		at = 0; /* pump_turn reports the end */
+	pump->host.wake_at(pump->host.impl, at);
+}
+
+static void dispatch(struct pump *pump, struct event *event)
+{
+	struct effects effects;
+	event->now_us = now(pump);
+	engine_step(pump->engine, event, &effects);
+	carry_out(pump, &effects);
+	arm(pump);
+}
+
+static void on_store_done(struct store_op *op)
+{
+	struct flight *flight = container_of(op, struct flight, op);
+	dispatch(flight->pump, &(struct event){ .type = EVENT_STORE, .flight = flight });
+}
+
+static void on_free_done(struct store_op *op)
+{
+	struct flight *flight = container_of(op, struct flight, free_op);
+	dispatch(flight->pump, &(struct event){ .type = EVENT_FREED, .flight = flight });
+}
+
+static void on_build_done(struct build *build)
+{
+	struct flight *flight = container_of(build, struct flight, build);
+	dispatch(flight->pump, &(struct event){ .type = EVENT_BUILT, .flight = flight });
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static bool start_refresh(struct pump *pump, const struct query *query, enum priority priority,
+			  int64_t patient_until_us, bool again)
+{
+	struct refresh_event refresh = { .key = query->key,
+					 .priority = priority,
+					 .patient_until_us = patient_until_us,
+					 .again = again };
+	dispatch(pump, &(struct event){ .type = EVENT_REFRESH, .refresh = &refresh });
+	return refresh.joined;
+}
+
+/* wait_us 0: the answer is now what is at hand; the flight goes on as long as the keyspace's own
+   deadline would have waited for it. */
+static void answer_now(struct pump *pump, const struct query *query, int64_t now_us,
+		       struct answer *ret_answer)
+{
+	bool refresh = query->kind == QUERY_REFRESH;
+	int64_t until_us = now_us + query->key.keyspace->policy->wait_us;
+	bool joined = start_refresh(pump, query, refresh ? PRIORITY_REFRESH : PRIORITY_MISS,
+				    until_us, refresh);
+	if (refresh)
+		*ret_answer =
+			(struct answer){ .status = STATUS_OK, .queued = true, .joined = joined };
+	else
+		answer_without_value(ret_answer, query, STATUS_TIMEOUT, NULL, 0);
+}
+
+static bool key_fits(struct pump *pump, const struct query *query, struct answer *ret_answer)
+{
+	if (!pump->origin.check_key)
+		return true;
+	enum status status = pump->origin.check_key(pump->origin.impl, &query->key, pump->text,
+						    sizeof(pump->text));
+	if (status != STATUS_OK)
+		*ret_answer = (struct answer){ .status = status,
+					       .text = pump->text,
+					       .text_len = (uint32_t)strlen(pump->text) };
+	return status == STATUS_OK;
+}
+
+enum lookup pump_lookup(struct pump *pump, const struct query *query, int64_t now_us,
+			struct answer *ret_answer)
+{
+	switch (engine_lookup(pump->engine, query, now_us, ret_answer)) {
+	case ENGINE_HIT:
+		return LOOKUP_ANSWER;
+	case ENGINE_HIT_REFRESH:
+		start_refresh(pump, query, PRIORITY_REFRESH, 0, false);
+		return LOOKUP_ANSWER;
+	case ENGINE_MISS:
+		break;
+	}
+	if (!key_fits(pump, query, ret_answer))
+		return LOOKUP_ANSWER;
+	if (query->wait_us > 0)
+		return LOOKUP_WAIT;
+	answer_now(pump, query, now_us, ret_answer);
+	return LOOKUP_ANSWER;
+}
+
+void pump_submit(struct pump *pump, struct request *request)
+{
+	CHECK(request->query.wait_us > 0);
+	dispatch(pump, &(struct event){ .type = EVENT_ASK, .request = request });
+}
+
+void pump_abandon(struct pump *pump, struct request *request)
+{
+	dispatch(pump, &(struct event){ .type = EVENT_LEAVE, .request = request });
+}
+
+/* ---- invalidating and inspecting --------------------------------------------------------- */
+
+static void on_invalidate_done(struct store_op *op)
+{
+	struct invalidation *invalidation = container_of(op, struct invalidation, op);
+	struct pump *pump = invalidation->pump;
+	pump->ops--;
+	invalidation->status = op->outcome == STORE_DONE ? STATUS_OK : STATUS_UNAVAILABLE;
+	/* Here it holds in any case: a lost answer may have been carried out. */
+	dispatch(pump, &(struct event){ .type = EVENT_INVALIDATED,
+					.invalidated = { invalidation->key, invalidation->hard } });
+	invalidation->done(invalidation);
+}
+
+void pump_invalidate(struct pump *pump, struct invalidation *invalidation)
+{
+	pump->ops++;
+	invalidation->pump = pump;
+	invalidation->op = (struct store_op){ .verb = STORE_INVALIDATE,
+					      .key = invalidation->key,
+					      .hard = invalidation->hard,
+					      .done = on_invalidate_done };
+	pump->store.submit(pump->store.impl, &invalidation->op);
+}
+
+static void inspect_here(struct pump *pump, struct inspection *inspection)
+{
+	inspection->now_us = now(pump);
+	struct near_entry *ne = near_find(&pump->engine->near, &inspection->key);
+	inspection->has_near = ne != NULL;
+	if (ne)
+		inspection->near = ne->entry;
+	struct flight *flight = engine_flight(pump->engine, &inspection->key);
+	inspection->has_flight = flight != NULL;
+	if (flight) {
+		inspection->flight_state = flight_state_name(flight->state);
+		inspection->flight_age_us = inspection->now_us - flight->created_at_us;
+		inspection->flight_waiters = (uint32_t)flight->waiters.count;
+	}
+}
+
+static void on_inspect_done(struct store_op *op)
+{
+	struct inspection *inspection = container_of(op, struct inspection, op);
+	struct pump *pump = inspection->pump;
+	pump->ops--;
+	inspect_here(pump, inspection);
+	inspection->store_outcome = op->outcome;
+	inspection->has_store = op->has_entry;
+	inspection->store = op->entry;
+	inspection->has_claim = op->has_claim;
+	inspection->claim_fence = op->fence;
+	inspection->claim_held_us = op->left_us;
+	inspection->has_failure = op->has_failure;
+	inspection->failure = op->failure;
+	inspection->done(inspection);
+	value_unref(op->entry.value);
+	value_unref(op->failure.text);
+	arm(pump);
+}
+
+void pump_inspect(struct pump *pump, struct inspection *inspection)
+{
+	pump->ops++;
+	inspection->pump = pump;
+	inspection->op = (struct store_op){ .verb = STORE_LOAD,
+					    .key = inspection->key,
+					    .done = on_inspect_done };
+	pump->store.submit(pump->store.impl, &inspection->op);
+}
+
+/* ---- turns ------------------------------------------------------------------------------- */
+
+static void tick(struct pump *pump, int64_t now_us)
+{
+	for (int i = 0; i < WAKE_BATCH && engine_next_at(pump->engine) <= now_us; i++) {
+		struct effects effects;
+		enum event_type type = pump->stopping ? EVENT_STOP : EVENT_TICK;
+		/* Stopping or not, deadlines and timers go on. */
+		engine_step(pump->engine, &(struct event){ .type = type, .now_us = now_us },
+			    &effects);
+		carry_out(pump, &effects);
+		if (!pump->stopping)
+			continue;
+		engine_step(pump->engine, &(struct event){ .type = EVENT_TICK, .now_us = now_us },
+			    &effects);
+		carry_out(pump, &effects);
+	}
+}
+
+static void wake(struct pump *pump, int64_t now_us)
+{
+	for (int i = 0; i < WAKE_BATCH; i++) {
+		struct request *request;
+		struct answer answer;
+		struct effects effects;
+		enum engine_wake woken =
+			engine_wake(pump->engine, now_us, &request, &answer, &effects);
+		carry_out(pump, &effects);
+		if (woken == WAKE_NOTHING)
+			return;
+		if (woken == WAKE_ANSWER)
+			request->answer(request, &answer);
+	}
+}
+
+void pump_turn(struct pump *pump)
+{
+	int64_t now_us = now(pump);
+	tick(pump, now_us);
+	wake(pump, now_us);
+	if (pump->stopping && !pump->stopped && pump->ops == 0 && engine_is_idle(pump->engine)) {
+		pump->stopped = true;
+		pump->host.stopped(pump->host.impl);
+		return;
+	}
+	arm(pump);
+}
+
+void pump_stop(struct pump *pump)
+{
+	pump->stopping = true;
+	dispatch(pump, &(struct event){ .type = EVENT_STOP });
+}
