@@ -136,7 +136,6 @@ static void check_keyspace(const struct scope *scope, void *object)
 	struct policy *policy = object;
 	const struct config *config = scope->root;
 	policy->line = scope->place.line;
-	policy->has_default = policy->default_value != NULL;
 	if (!scope_written(scope, "build_timeout") || !scope_good(scope, "build_timeout"))
 		policy->build_timeout_us = config->origin.build_timeout_us;
 	if (policy->name)
@@ -253,10 +252,10 @@ static const struct field keyspace_fields[] = {
 		 HELP("How long a request waits for a value, where it does not say itself.")),
 	DURATION("build_timeout", policy, build_timeout_us, RANGE(UNITS_MS, UNITS_HOUR),
 		 HELP("How long the query may take; without it, origin.build_timeout.")),
-	TEXT("default", policy, default_value, RANGE(0, VALUE_BYTES_MAX),
-	     LENGTH_IN(policy, default_len), FORM("a text"),
-	     HELP("The value to answer with when there is neither a fresh nor a stale one; null or "
-		  "without it: an error.")),
+	BYTES("default", policy, default_value, RANGE(0, VALUE_BYTES_MAX), FORM("a text"),
+	      HELP("The value to answer with when there is neither a fresh nor a stale one; null "
+		   "or "
+		   "without it: an error.")),
 	LATER("early", ACCEPTS(off),
 	      HELP("it will be how eagerly values are refreshed before "
 		   "they expire")),

@@ -395,6 +395,9 @@ void schema_release(const struct schema *schema, void *object)
 		if (field->type == FIELD_TEXT) {
 			mem_free(*(char **)at);
 			*(char **)at = NULL;
+		} else if (field->type == FIELD_BYTES) {
+			value_unref(*(struct value **)at);
+			*(struct value **)at = NULL;
 		} else if (field->type == FIELD_MAP) {
 			schema_release(field->schema, at);
 		} else if (field->type == FIELD_LIST) {

@@ -17,6 +17,7 @@
 
 #include "base/config_errors.h"
 #include "base/units.h"
+#include "base/value.h"
 
 struct yaml_document_s;
 struct schema;
@@ -24,9 +25,10 @@ struct scope;
 struct field;
 
 enum field_type {
-	FIELD_TEXT,     /* char *, owned; NULL where not written and without default */
-	FIELD_BOOL,     /* bool */
-	FIELD_COUNT,    /* int */
+	FIELD_TEXT,  /* char *, owned; NULL where not written and without default */
+	FIELD_BYTES, /* struct value *, one reference; else like text, and NUL bytes may be in it */
+	FIELD_BOOL,  /* bool */
+	FIELD_COUNT, /* int */
 	FIELD_DURATION, /* int64_t, microseconds */
 	FIELD_SIZE,     /* size_t, bytes */
 	FIELD_RATE,     /* double, per second */
@@ -47,14 +49,13 @@ struct field {
 	const char *name;
 	enum field_type type;
 	size_t offset;       /* of the value in the schema's struct */
-	size_t count_offset; /* LIST: of its count. TEXT: of its length, then NUL bytes may be in it
-			      */
+	size_t count_offset; /* LIST: of its count */
 	bool required;
-	bool has_length;            /* TEXT: count_offset is in use */
-	bool secret;                /* never shown in an error */
-	const char *preset;         /* the default, as it would be written; NULL: none */
-	int64_t min, max;           /* of a number in steps of its unit; TEXT: bytes; LIST: items */
-	const char *form;           /* TEXT: what is expected, in words */
+	bool secret;        /* never shown in an error */
+	const char *preset; /* the default, as it would be written; NULL: none */
+	int64_t min,
+		max; /* of a number in steps of its unit; TEXT, BYTES: of its length; LIST: items */
+	const char *form;           /* TEXT, BYTES: what is expected, in words */
 	const char *const *choices; /* CHOICE: the names, NULL last. LATER: values that do mean what
 				       this version does; NULL: none */
 	const struct schema *schema; /* MAP, LIST */
@@ -93,6 +94,11 @@ struct scope {
 	{                                                                                          \
 		.name = key, .type = FIELD_TEXT, .offset = SCHEMA_AT(object, member, char *),      \
 		__VA_ARGS__                                                                        \
+	}
+#define BYTES(key, object, member, ...)                                                            \
+	{                                                                                          \
+		.name = key, .type = FIELD_BYTES,                                                  \
+		.offset = SCHEMA_AT(object, member, struct value *), __VA_ARGS__                   \
 	}
 #define BOOL(key, object, member, ...)                                                             \
 	{                                                                                          \
@@ -160,10 +166,8 @@ struct scope {
 #define RANGE(low, high) .min = low, .max = high
 #define FORM(text)       .form = text
 #define CHECK(function)  .check = function
-#define LENGTH_IN(object, member)                                                                  \
-	.has_length = true, .count_offset = SCHEMA_AT(object, member, size_t)
-#define ACCEPTS(names) .choices = names
-#define HELP(text)     .help = text
+#define ACCEPTS(names)   .choices = names
+#define HELP(text)       .help = text
 
 #define SCHEMA(table, object, function)                                                            \
 	{                                                                                          \

@@ -40,6 +40,7 @@ static void quantity_store(enum field_type type, int64_t value, void *at)
 		*(double *)at = (double)value / UNITS_PERCENT_ONE;
 		return;
 	case FIELD_TEXT:
+	case FIELD_BYTES:
 	case FIELD_BOOL:
 	case FIELD_CHOICE:
 	case FIELD_MODE:
@@ -68,25 +69,41 @@ static enum schema_value_result read_quantity(const struct field *field, const c
 	return SCHEMA_VALUE_GOOD;
 }
 
-static enum schema_value_result read_text(const struct field *field, const char *text, size_t len,
-					  void *object)
+static enum schema_value_result check_length(const struct field *field, size_t len)
 {
-	if (!field->has_length && memchr(text, '\0', len))
-		return SCHEMA_VALUE_HAS_NUL;
 	if (len < (size_t)field->min)
 		return SCHEMA_VALUE_TOO_SMALL;
-	if (len > (size_t)field->max)
-		return SCHEMA_VALUE_TOO_LARGE;
+	return len > (size_t)field->max ? SCHEMA_VALUE_TOO_LARGE : SCHEMA_VALUE_GOOD;
+}
+
+static enum schema_value_result read_text(const struct field *field, const char *text, size_t len,
+					  char **at)
+{
+	if (memchr(text, '\0', len))
+		return SCHEMA_VALUE_HAS_NUL;
+	enum schema_value_result result = check_length(field, len);
+	if (result != SCHEMA_VALUE_GOOD)
+		return result;
 	char *copy = mem_alloc(len + 1);
 	if (!copy)
 		return SCHEMA_VALUE_NO_MEMORY;
-	memcpy(copy, text, len);
-	copy[len] = '\0';
-	char **at = (char **)((char *)object + field->offset);
+	memcpy(copy, text, len + 1);
 	mem_free(*at);
 	*at = copy;
-	if (field->has_length)
-		*(size_t *)((char *)object + field->count_offset) = len;
+	return SCHEMA_VALUE_GOOD;
+}
+
+static enum schema_value_result read_bytes(const struct field *field, const char *bytes, size_t len,
+					   struct value **at)
+{
+	enum schema_value_result result = check_length(field, len);
+	if (result != SCHEMA_VALUE_GOOD)
+		return result;
+	struct value *value = value_create(bytes, len);
+	if (!value)
+		return SCHEMA_VALUE_NO_MEMORY;
+	value_unref(*at);
+	*at = value;
 	return SCHEMA_VALUE_GOOD;
 }
 
@@ -126,11 +143,14 @@ enum schema_value_result schema_value_read(const struct field *field, const char
 					   void *object)
 {
 	void *at = (char *)object + field->offset;
-	if (field->type != FIELD_TEXT && strlen(text) != len)
+	bool may_hold_nul = field->type == FIELD_TEXT || field->type == FIELD_BYTES;
+	if (!may_hold_nul && strlen(text) != len)
 		return SCHEMA_VALUE_MALFORMED;
 	switch (field->type) {
 	case FIELD_TEXT:
-		return read_text(field, text, len, object);
+		return read_text(field, text, len, at);
+	case FIELD_BYTES:
+		return read_bytes(field, text, len, at);
 	case FIELD_BOOL:
 		return read_bool(text, at);
 	case FIELD_CHOICE:
@@ -228,6 +248,7 @@ const char *schema_expected(const struct field *field, char buf[SCHEMA_EXPECTED_
 		expected_choice(field, buf);
 		break;
 	case FIELD_TEXT:
+	case FIELD_BYTES:
 		snprintf(buf, SCHEMA_EXPECTED_MAX, "%s", field->form);
 		break;
 	case FIELD_BOOL:
