@@ -1,0 +1,158 @@
+-- segar.track and segar.untrack: the two functions that people call.
+--
+-- Both run with the caller's rights: it takes the owner of the table to change it, and a grant on
+-- segar.tracked to register it. Both change the list first, whose row makes calls on one table queue up.
+
+-- Raises unless `relation` is a table that can be tracked; says what to track instead, if anything.
+CREATE OR REPLACE FUNCTION segar.check_trackable(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	class   pg_class;
+	problem text;
+	advice  text;
+BEGIN
+	SELECT c.* INTO class FROM pg_class c WHERE c.oid = relation;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'there is no relation %', coalesce(relation::oid::text, 'NULL')
+			USING ERRCODE = 'undefined_table';
+	END IF;
+	problem := CASE
+		WHEN class.relkind IN ('v', 'm') THEN 'is a view'
+		WHEN class.relkind = 'f' THEN 'is a foreign table'
+		WHEN class.relkind NOT IN ('r', 'p') THEN 'is not a table'
+		WHEN class.relpersistence = 't' THEN 'is a temporary table'
+		WHEN class.relispartition THEN 'is a partition'
+		WHEN class.relnamespace IN (
+			'pg_catalog'::regnamespace, 'information_schema'::regnamespace, 'segar'::regnamespace)
+			THEN 'is a system table'
+		-- Triggers are inherited by partitions, but not by the children of INHERITS.
+		WHEN class.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation)
+			THEN 'has child tables'
+	END;
+	advice := CASE
+		WHEN class.relkind IN ('v', 'm') THEN 'Track the tables that it reads.'
+		WHEN class.relkind = 'f' THEN 'Track the table where it is.'
+		WHEN class.relispartition THEN format('Track %s.', (
+			SELECT relid FROM pg_partition_ancestors(relation) WITH ORDINALITY ORDER BY ordinality DESC LIMIT 1))
+		WHEN problem = 'has child tables' THEN 'Make it a partitioned table, or track the children.'
+	END;
+	IF problem IS NOT NULL THEN
+		RAISE EXCEPTION '% %', relation, problem
+			USING ERRCODE = 'wrong_object_type', HINT = coalesce(advice, 'Only tables can be tracked.');
+	END IF;
+	IF NOT pg_has_role(class.relowner, 'USAGE') THEN
+		RAISE EXCEPTION 'must be owner of table %', relation
+			USING ERRCODE = 'insufficient_privilege';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION segar.check_trackable(regclass) IS 'raises unless the relation is a table that can be tracked';
+
+-- Gives `relation` its column row_version and the trigger that fills it; nothing to do costs no lock.
+CREATE OR REPLACE FUNCTION segar.add_row_version(relation regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- Triggers run in the order of their names; after this one no other should change the row.
+	trigger_name CONSTANT name := 'zz_segar_row_version';
+	col    pg_attribute;
+	v      bigint;
+	adopts boolean;
+BEGIN
+	SELECT a.* INTO col FROM pg_attribute a
+	WHERE a.attrelid = relation AND a.attname = 'row_version' AND NOT a.attisdropped;
+	adopts := FOUND;
+	IF adopts AND col.attnotnull AND EXISTS (
+		SELECT FROM pg_trigger t
+		WHERE t.tgrelid = relation AND t.tgname = trigger_name AND t.tgenabled = 'A'
+		  AND t.tgfoid = 'segar.set_row_version'::regproc)
+	THEN
+		RETURN;
+	END IF;
+	IF adopts AND (col.atttypid <> 'bigint'::regtype OR col.attgenerated <> '' OR col.attidentity <> '') THEN
+		RAISE EXCEPTION '% has a column row_version of its own', relation
+			USING ERRCODE = 'datatype_mismatch',
+			DETAIL = format('Its type is %s%s; versions need a plain bigint.',
+				format_type(col.atttypid, col.atttypmod),
+				CASE WHEN col.attgenerated <> '' THEN ', generated'
+				     WHEN col.attidentity <> '' THEN ', an identity' ELSE '' END),
+			HINT = 'Rename that column, or drop it.';
+	END IF;
+
+	-- The strongest lock at once: raised step by step, it could deadlock with writers.
+	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	v := nextval('segar.row_version');
+	IF NOT adopts THEN
+		-- A constant default is kept beside the table (PostgreSQL 11): all rows have it at once, and
+		-- none is rewritten. It has done its work then: the trigger fills new rows.
+		EXECUTE format('ALTER TABLE %s ADD COLUMN row_version bigint NOT NULL DEFAULT %s', relation, v);
+		EXECUTE format('ALTER TABLE %s ALTER COLUMN row_version DROP DEFAULT', relation);
+		EXECUTE format('COMMENT ON COLUMN %s.row_version IS %L', relation,
+			'segar: grows with each change of the row');
+	END IF;
+	EXECUTE format('CREATE OR REPLACE TRIGGER %I BEFORE INSERT OR UPDATE ON %s '
+		'FOR EACH ROW EXECUTE FUNCTION segar.set_row_version()', trigger_name, relation);
+	-- Also where changes arrive by logical replication: caches here read this database.
+	EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, trigger_name);
+	IF adopts THEN
+		-- Rows without a version, or with one from elsewhere that the sequence is still to reach.
+		EXECUTE format('UPDATE %s SET row_version = NULL WHERE row_version IS NULL OR row_version > %s',
+			relation, v);
+		EXECUTE format('ALTER TABLE %s ALTER COLUMN row_version SET NOT NULL', relation);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION segar.add_row_version(regclass) IS 'adds the column row_version and its trigger';
+
+CREATE OR REPLACE FUNCTION segar.track(relation regclass, key_template text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	unknown text;
+BEGIN
+	PERFORM segar.check_trackable(relation);
+	IF key_template IS NULL THEN
+		RAISE EXCEPTION 'the key template is NULL' USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+	SELECT c INTO unknown FROM unnest(segar.template_columns(key_template)) c
+	WHERE NOT EXISTS (
+		SELECT FROM pg_attribute a
+		WHERE a.attrelid = relation AND a.attname = c AND a.attnum > 0 AND NOT a.attisdropped);
+	IF FOUND THEN
+		RAISE EXCEPTION 'key template "%": % has no column "%"', key_template, relation, unknown
+			USING ERRCODE = 'undefined_column';
+	END IF;
+
+	INSERT INTO segar.tracked AS t (relation, key_template)
+	VALUES (track.relation, track.key_template)
+	ON CONFLICT ON CONSTRAINT tracked_pkey DO UPDATE SET key_template = EXCLUDED.key_template;
+	PERFORM segar.add_row_version(relation);
+END
+$$;
+COMMENT ON FUNCTION segar.track(regclass, text) IS
+	'versions the rows of a table, and says which key each of them feeds: track(''orders'', ''order:{customer_id}'')';
+
+CREATE OR REPLACE FUNCTION segar.untrack(relation regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM segar.tracked t WHERE t.relation = untrack.relation;
+	IF NOT EXISTS (SELECT FROM pg_trigger t
+	               WHERE t.tgrelid = untrack.relation AND t.tgname = 'zz_segar_row_version') THEN
+		RETURN;
+	END IF;
+	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	EXECUTE format('DROP TRIGGER zz_segar_row_version ON %s', relation);
+	-- The column stays, since keyspaces' queries name it; nothing fills it any more.
+	EXECUTE format('ALTER TABLE %s ALTER COLUMN row_version DROP NOT NULL', relation);
+END
+$$;
+COMMENT ON FUNCTION segar.untrack(regclass) IS 'ends what segar.track began; the column row_version stays';
+
+-- Tracking decides what caches refresh: not for everyone who happens to own a table.
+REVOKE EXECUTE ON FUNCTION segar.track(regclass, text), segar.untrack(regclass) FROM PUBLIC;
