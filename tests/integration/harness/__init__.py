@@ -1,0 +1,1 @@
+"""What the tests from outside share; none of it knows the daemon's code."""
