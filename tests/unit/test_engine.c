@@ -1,0 +1,546 @@
+/* Requests through the core in virtual time: events in, answers out. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "world.h"
+
+static struct world world;
+enum { HERD = 1000 };
+static struct client herd[HERD];
+
+static void open_world(void)
+{
+	world_defaults(&world);
+	world_open(&world);
+}
+
+static void close_world(void)
+{
+	world_close(&world);
+}
+
+TestSuite(engine, .init = open_world, .fini = close_world);
+
+#define ASSERT_VALUE(client, at_state, at_value)                                                   \
+	do {                                                                                       \
+		cr_assert((client)->answered, "no answer yet");                                    \
+		cr_assert_eq((client)->answer.status, STATUS_OK, "%s",                             \
+			     status_name((client)->answer.status));                                \
+		cr_assert_str_eq(answer_state_name((client)->answer.state), at_state);             \
+		cr_assert_str_eq((client)->value, at_value);                                       \
+	} while (0)
+
+#define ASSERT_ERROR(client, at_status)                                                            \
+	do {                                                                                       \
+		cr_assert((client)->answered, "no answer yet");                                    \
+		cr_assert_str_eq(status_name((client)->answer.status), at_status);                 \
+	} while (0)
+
+/* ---- one build ---------------------------------------------------------------------------- */
+
+Test(engine, a_thousand_cold_gets_are_one_build)
+{
+	for (int i = 0; i < HERD; i++)
+		world_get(&world, &herd[i], "a");
+	world_run(&world, SECOND);
+	for (int i = 0; i < HERD; i++)
+		ASSERT_VALUE(&herd[i], "fresh", "v1");
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(engine, a_get_during_the_build_joins_it)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 99 * MS);
+	world_get(&world, &herd[1], "a");
+	world_run(&world, 2 * MS);
+	ASSERT_VALUE(&herd[0], "fresh", "v1");
+	ASSERT_VALUE(&herd[1], "fresh", "v1");
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(engine, a_hit_asks_nobody)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	world_get(&world, &herd[1], "a");
+	ASSERT_VALUE(&herd[1], "fresh", "v1");
+	cr_assert_eq(herd[1].answer.source, SOURCE_NEAR);
+	cr_assert_eq(herd[1].answer.age_us, SECOND);
+	cr_assert_eq(herd[1].answer.ttl_us, 9 * SECOND);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(engine, the_first_ones_leaving_does_not_hurt_the_rest)
+{
+	world_get(&world, &herd[0], "a");
+	world_get(&world, &herd[1], "a");
+	world_leave(&world, &herd[0]);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[1], "fresh", "v1");
+	cr_assert_eq(herd[0].answers, 0);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(engine, a_build_whose_only_waiter_left_still_fills_the_cache)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 10 * MS);
+	world_leave(&world, &herd[0]);
+	world_run(&world, SECOND);
+	world_get(&world, &herd[1], "a");
+	ASSERT_VALUE(&herd[1], "fresh", "v1");
+	cr_assert_eq(world.builds, 1);
+}
+
+/* ---- deadlines ---------------------------------------------------------------------------- */
+
+Test(engine, each_waiter_has_its_own_deadline)
+{
+	for (int i = 0; i < 3; i++) {
+		herd[i] = (struct client){ 0 };
+		herd[i].request.query.wait_us = (30 + 30 * i) * MS;
+		world_ask(&world, &herd[i], "a");
+	}
+	world_get(&world, &herd[3], "a");
+	world_run(&world, SECOND);
+	for (int i = 0; i < 3; i++) {
+		ASSERT_ERROR(&herd[i], "timeout");
+		cr_assert_eq(herd[i].answered_at_us - herd[i].asked_at_us, (30 + 30 * i) * MS);
+	}
+	ASSERT_VALUE(&herd[3], "fresh", "v1");
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(engine, no_wait_answers_at_once_and_starts_the_build)
+{
+	herd[0] = (struct client){ 0 };
+	world_ask(&world, &herd[0], "a");
+	ASSERT_ERROR(&herd[0], "timeout");
+	world_run(&world, SECOND);
+	world_get(&world, &herd[1], "a");
+	ASSERT_VALUE(&herd[1], "fresh", "v1");
+}
+
+Test(engine, the_default_stands_in_with_the_reason)
+{
+	world.policy.default_value = value_create("dflt", 4);
+	world.script.takes_us = 3 * SECOND;
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 2 * SECOND);
+	ASSERT_VALUE(&herd[0], "default", "dflt");
+	cr_assert_eq(herd[0].answer.reason, REASON_TIMEOUT);
+	cr_assert_eq(herd[0].answer.source, SOURCE_NONE);
+	value_unref(world.policy.default_value);
+	world.policy.default_value = NULL;
+}
+
+/* ---- freshness ---------------------------------------------------------------------------- */
+
+Test(engine, a_stale_value_is_served_at_once_while_one_build_refreshes_it)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 11 * SECOND);
+	for (int i = 0; i < 10; i++) {
+		world_get(&world, &herd[i], "a");
+		ASSERT_VALUE(&herd[i], "stale", "v1");
+		cr_assert_eq(herd[i].answer.reason, REASON_REFRESHING);
+		cr_assert_eq(herd[i].answer.stale_us, SECOND);
+	}
+	world_run(&world, SECOND);
+	world_get(&world, &herd[0], "a");
+	ASSERT_VALUE(&herd[0], "fresh", "v2");
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(engine, past_stale_until_nothing_old_is_served)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 15 * SECOND);
+	world.script = (struct script){ .outcome = BUILD_FAILED, .status = STATUS_ORIGIN_ERROR };
+	world_get(&world, &herd[1], "a");
+	world_run(&world, SECOND);
+	ASSERT_ERROR(&herd[1], "origin_error");
+}
+
+Test(engine, a_failed_refresh_does_not_move_the_bound)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 11 * SECOND);
+	world.script = (struct script){ .outcome = BUILD_FAILED, .status = STATUS_ORIGIN_ERROR };
+	world_get(&world, &herd[1], "a");
+	ASSERT_VALUE(&herd[1], "stale", "v1");
+	world_run(&world, SECOND);
+	world_get(&world, &herd[2], "a");
+	ASSERT_VALUE(&herd[2], "stale", "v1");
+	cr_assert_eq(herd[2].answer.reason, REASON_ORIGIN_ERROR);
+	cr_assert_eq(world.builds, 2, "tried again within the error time");
+	world_run(&world, 3 * SECOND);
+	world_get(&world, &herd[3], "a");
+	world_run(&world, SECOND);
+	ASSERT_ERROR(&herd[3], "origin_error");
+}
+
+Test(engine, a_request_can_forbid_stale)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 11 * SECOND);
+	herd[1] = (struct client){ 0 };
+	herd[1].request.query.wait_us = SECOND;
+	herd[1].request.query.has_max_stale = true;
+	world_ask(&world, &herd[1], "a");
+	cr_assert_not(herd[1].answered);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[1], "fresh", "v2");
+}
+
+Test(engine, no_such_row_is_told_and_ends_by_its_own_time)
+{
+	world.script.outcome = BUILD_NO_ROW;
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[0], "absent", "");
+	world.script.outcome = BUILD_ROW;
+	world_get(&world, &herd[1], "a");
+	ASSERT_VALUE(&herd[1], "absent", "");
+	cr_assert_eq(world.builds, 1);
+	world_refresh(&world, &herd[2], "a");
+	world_run(&world, SECOND);
+	world_get(&world, &herd[3], "a");
+	ASSERT_VALUE(&herd[3], "fresh", "v2");
+}
+
+Test(engine, a_null_is_a_value)
+{
+	world.script.null = true;
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[0], "fresh", "");
+	cr_assert_null(herd[0].answer.value);
+}
+
+/* ---- failures ----------------------------------------------------------------------------- */
+
+Test(engine, all_waiters_get_the_same_failure_and_it_is_remembered)
+{
+	world.script = (struct script){ .outcome = BUILD_FAILED,
+					.takes_us = 10 * MS,
+					.status = STATUS_ORIGIN_ERROR,
+					.text = "division by zero" };
+	for (int i = 0; i < 100; i++)
+		world_get(&world, &herd[i], "a");
+	world_run(&world, 20 * MS);
+	for (int i = 0; i < 100; i++) {
+		ASSERT_ERROR(&herd[i], "origin_error");
+		cr_assert_str_eq(herd[i].text, "division by zero");
+	}
+	world_run(&world, SECOND);
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 0);
+	ASSERT_ERROR(&herd[0], "origin_error");
+	cr_assert_str_eq(herd[0].text, "division by zero");
+	cr_assert_gt(herd[0].answer.retry_after_us, 0);
+	cr_assert_eq(world.builds, 1, "a retry within the error time");
+
+	world_run(&world, SECOND);
+	world.script = (struct script){ .outcome = BUILD_ROW };
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[0], "fresh", "v2");
+}
+
+Test(engine, a_lost_origin_is_probed_by_one)
+{
+	world.script = (struct script){ .outcome = BUILD_LOST, .status = STATUS_UNAVAILABLE };
+	for (int i = 0; i < 100; i++) {
+		char arg[8];
+		snprintf(arg, sizeof(arg), "%d", i);
+		world_get(&world, &herd[i], arg);
+	}
+	world_run(&world, 30 * MS);
+	for (int i = 0; i < 100; i++)
+		ASSERT_ERROR(&herd[i], "unavailable");
+	cr_assert_leq(world.builds, 8, "%d builds after the first was lost", world.builds);
+	int before = world.builds;
+	world.script = (struct script){ .outcome = BUILD_ROW, .takes_us = 100 * MS };
+	world_run(&world, SECOND);
+	world_get(&world, &herd[0], "0");
+	world_get(&world, &herd[1], "1");
+	world_run(&world, 50 * MS);
+	cr_assert_eq(world.builds, before + 1);
+	ASSERT_ERROR(&herd[1], "unavailable");
+	world_run(&world, 100 * MS);
+	ASSERT_VALUE(&herd[0], "fresh", world.engine->counters.builds == 1 ? "v1" : herd[0].value);
+	world_get(&world, &herd[1], "1");
+	world_run(&world, SECOND);
+	cr_assert_eq(herd[1].answer.status, STATUS_OK);
+}
+
+Test(engine, a_key_that_does_not_fit_is_not_remembered)
+{
+	world.script = (struct script){ .outcome = BUILD_BAD_KEY, .text = "argument 1" };
+	world_get(&world, &herd[0], "x");
+	world_run(&world, SECOND);
+	ASSERT_ERROR(&herd[0], "bad_request");
+	cr_assert_str_eq(herd[0].text, "argument 1");
+	cr_assert_eq(memory_store_claims(world.memory), 0);
+}
+
+Test(engine, a_lock_held_at_the_origin_is_waited_for)
+{
+	world.script = (struct script){ .outcome = BUILD_KEY_HELD };
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 200 * MS);
+	cr_assert_not(herd[0].answered);
+	cr_assert_geq(world.builds, 2);
+	world.script = (struct script){ .outcome = BUILD_ROW, .value = "at last" };
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[0], "fresh", "at last");
+}
+
+/* ---- refresh, min_version, invalidate ----------------------------------------------------- */
+
+Test(engine, a_refresh_is_not_answered_by_a_build_that_began_before_it)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 50 * MS);
+	world_refresh(&world, &herd[1], "a");
+	world_run(&world, 51 * MS);
+	ASSERT_VALUE(&herd[0], "fresh", "v1");
+	cr_assert_not(herd[1].answered, "answered by the build under way");
+	world_run(&world, SECOND);
+	cr_assert(herd[1].answered && herd[1].answer.built && herd[1].answer.joined);
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(engine, refreshes_that_wait_behind_a_build_share_the_next_one)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 50 * MS);
+	for (int i = 1; i < 100; i++)
+		world_refresh(&world, &herd[i], "a");
+	world_run(&world, SECOND);
+	for (int i = 1; i < 100; i++)
+		cr_assert(herd[i].answered && herd[i].answer.status == STATUS_OK);
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(engine, a_refresh_call_that_does_not_wait_is_not_lost_behind_a_build)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 50 * MS);
+	herd[1] = (struct client){ 0 };
+	herd[1].request.query.kind = QUERY_REFRESH;
+	world_ask(&world, &herd[1], "a");
+	cr_assert(herd[1].answer.queued && !herd[1].answer.joined);
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(engine, a_refresh_with_if_older_builds_only_what_is_older)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 2 * SECOND);
+	for (int older = 1; older <= 3; older += 2) {
+		herd[1] = (struct client){ 0 };
+		struct query *query = &herd[1].request.query;
+		query->kind = QUERY_REFRESH;
+		query->wait_us = SECOND;
+		query->has_if_older = true;
+		query->if_older_us = older * SECOND;
+		world_ask(&world, &herd[1], "a");
+		world_run(&world, 200 * MS);
+		cr_assert(herd[1].answered);
+		cr_assert_eq(herd[1].answer.built, older == 1);
+	}
+	cr_assert_eq(world.builds, 2);
+}
+
+static void ask_min_version(struct client *client, enum query_kind kind, int64_t version)
+{
+	*client = (struct client){ 0 };
+	client->request.query.kind = kind;
+	client->request.query.wait_us = SECOND;
+	client->request.query.has_min_version = true;
+	client->request.query.min_version = version;
+	world_ask(&world, client, "a");
+}
+
+Test(engine, min_version_waits_for_a_build_that_began_after)
+{
+	world.policy.single_row = true;
+	world.script.version = 7;
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	ask_min_version(&herd[1], QUERY_GET, 7);
+	ASSERT_VALUE(&herd[1], "fresh", "v1");
+	world.script.version = 9;
+	ask_min_version(&herd[2], QUERY_GET, 8);
+	cr_assert_not(herd[2].answered);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[2], "fresh", "v2");
+	cr_assert_eq(herd[2].answer.version, 9);
+}
+
+Test(engine, min_version_is_idempotent_also_where_versions_order_nothing)
+{
+	world.script.version = 7;
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	for (int i = 0; i < 5; i++) {
+		ask_min_version(&herd[1], QUERY_REFRESH, 6);
+		world_run(&world, SECOND);
+		cr_assert(herd[1].answered);
+		cr_assert_eq(herd[1].answer.built, i == 0);
+	}
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(engine, an_invalidated_value_is_stale_and_refreshed)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	world_invalidate(&world, "a", false);
+	world_get(&world, &herd[1], "a");
+	ASSERT_VALUE(&herd[1], "stale", "v1");
+	cr_assert_eq(herd[1].answer.reason, REASON_CHANGED);
+	world_run(&world, SECOND);
+	world_get(&world, &herd[2], "a");
+	ASSERT_VALUE(&herd[2], "fresh", "v2");
+}
+
+Test(engine, a_hard_invalidated_value_is_gone)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	world_invalidate(&world, "a", true);
+	world_get(&world, &herd[1], "a");
+	cr_assert_not(herd[1].answered);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[1], "fresh", "v2");
+}
+
+Test(engine, a_build_overtaken_by_an_invalidation_is_fresh_for_nobody_after_it)
+{
+	for (int hard = 0; hard <= 1; hard++) {
+		const char *arg = hard ? "hard" : "soft";
+		int before = world.builds;
+		world_get(&world, &herd[0], arg);
+		world_run(&world, 50 * MS);
+		world_invalidate(&world, arg, hard);
+		herd[1] = (struct client){ 0 };
+		herd[1].request.query.wait_us = SECOND;
+		herd[1].request.query.has_max_stale = true;
+		world_ask(&world, &herd[1], arg);
+		world_run(&world, 60 * MS);
+		cr_assert(herd[0].answered);
+		cr_assert_eq(herd[0].answer.ttl_us, 0);
+		cr_assert_not(herd[1].answered);
+		world_run(&world, SECOND);
+		cr_assert(herd[1].answered);
+		cr_assert_eq(herd[1].answer.ttl_us > 0, true);
+		cr_assert_eq(world.builds, before + 2);
+	}
+}
+
+/* ---- the origin's protection -------------------------------------------------------------- */
+
+Test(engine, at_the_end_of_a_drain_nothing_is_left)
+{
+	for (int i = 0; i < HERD; i++) {
+		char arg[8];
+		snprintf(arg, sizeof(arg), "%d", i);
+		world_get(&world, &herd[i], arg);
+	}
+	world_run(&world, 50 * MS);
+	pump_stop(&world.pump);
+	world_run(&world, SECOND);
+	cr_assert(world.stopped);
+	for (int i = 0; i < HERD; i++)
+		cr_assert_eq(herd[i].answers, 1);
+}
+
+static void flood_with_keys(int count)
+{
+	for (int i = 0; i < count; i++) {
+		char arg[8];
+		snprintf(arg, sizeof(arg), "%d", i);
+		world_get(&world, &herd[i], arg);
+	}
+}
+
+Test(engine, builds_stay_within_concurrency_and_the_rest_is_told_so)
+{
+	flood_with_keys(HERD);
+	world_run(&world, 5 * SECOND);
+	cr_assert_leq(world.building_most, 8);
+	int ok = 0, overloaded = 0;
+	for (int i = 0; i < HERD; i++) {
+		cr_assert(herd[i].answered);
+		ok += herd[i].answer.status == STATUS_OK;
+		overloaded += herd[i].answer.status == STATUS_OVERLOADED;
+	}
+	cr_assert_gt(ok, 60);
+	cr_assert_gt(overloaded, 0);
+}
+
+Test(engine, a_full_queue_is_an_error_at_once)
+{
+	world.engine->bulkhead.queue_max = 10;
+	flood_with_keys(30);
+	world_run(&world, 0);
+	int overloaded = 0;
+	for (int i = 0; i < 30; i++)
+		overloaded += herd[i].answered && herd[i].answer.status == STATUS_OVERLOADED;
+	cr_assert_eq(overloaded, 30 - 8 - 10);
+}
+
+Test(engine, too_many_requests_are_turned_away)
+{
+	world.engine->limits.requests_max = 10;
+	for (int i = 0; i < 12; i++)
+		world_get(&world, &herd[i], "a");
+	world_run(&world, SECOND);
+	for (int i = 0; i < 12; i++)
+		cr_assert_eq(herd[i].answer.status, i < 10 ? STATUS_OK : STATUS_OVERLOADED);
+}
+
+Test(engine, background_work_is_dropped_where_there_is_no_room)
+{
+	world_get(&world, &herd[0], "old");
+	world_run(&world, 11 * SECOND);
+	world.script.takes_us = SECOND;
+	flood_with_keys(8);
+	world_run(&world, 50 * MS);
+	int before = world.builds;
+	world_get(&world, &herd[100], "old");
+	ASSERT_VALUE(&herd[100], "stale", "v1");
+	world_run(&world, 20 * MS);
+	cr_assert_eq(world.builds, before);
+	cr_assert_eq(world.engine->all.count, 8);
+	world_get(&world, &herd[100], "old");
+	cr_assert_eq(herd[100].answer.reason, REASON_OVERLOADED);
+	world_run(&world, 2 * SECOND);
+	world_get(&world, &herd[100], "old");
+	world_run(&world, 2 * SECOND);
+	world_get(&world, &herd[100], "old");
+	cr_assert_eq(herd[100].answer.state, ANSWER_FRESH);
+}
+
+Test(engine, the_cache_keeps_within_its_bytes)
+{
+	static char arg[16];
+	for (int i = 0; i < 30000; i++) {
+		snprintf(arg, sizeof(arg), "%d", i);
+		world.script = (struct script){ .outcome = BUILD_ROW };
+		world.began_us[0] = 0;
+		world.builds = 0;
+		world.memory = world.memory;
+		world_get(&world, &herd[0], arg);
+		world_run(&world, 2 * MS);
+		cr_assert_eq(herd[0].answer.status, STATUS_OK);
+	}
+	cr_assert_gt(world.engine->near.evictions, 0);
+	cr_assert_leq(near_cost(&world.engine->near), world.limits.near_bytes_max);
+}

@@ -1,0 +1,192 @@
+/* The core under pressure: budgets over time, races in one instant, missing memory. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "world.h"
+
+static struct world world;
+enum { CLIENTS = 400 };
+static struct client clients[CLIENTS];
+
+static void ask_key(int client, int key)
+{
+	char arg[16];
+	snprintf(arg, sizeof(arg), "%d", key);
+	world_get(&world, &clients[client], arg);
+}
+
+Test(engine_limits, no_second_has_more_builds_than_the_budget)
+{
+	world_defaults(&world);
+	world.limits.concurrency = world.store_limits.concurrency = 40;
+	world.store_limits.budget_per_s = 50;
+	world.policy.wait_us = 20 * SECOND;
+	world_open(&world);
+	for (int i = 0; i < CLIENTS; i++)
+		ask_key(i, i);
+	world_run(&world, 20 * SECOND);
+	for (int i = 0; i < CLIENTS; i++)
+		cr_assert_eq(clients[i].answer.status, STATUS_OK);
+	cr_assert_eq(world.builds, CLIENTS);
+	cr_assert_leq(world_most_builds(&world, SECOND), 50);
+	cr_assert_geq(world_most_builds(&world, SECOND), 40, "the budget is not used");
+	world_close(&world);
+}
+
+/* A wish whose permit would come after its deadline is told so, and costs no permit. */
+Test(engine_limits, a_permit_beyond_the_deadline_is_refused)
+{
+	world_defaults(&world);
+	world.store_limits.budget_per_s = 2;
+	world_open(&world);
+	for (int i = 0; i < 10; i++)
+		ask_key(i, i);
+	world_run(&world, 5 * SECOND);
+	int ok = 0;
+	for (int i = 0; i < 10; i++) {
+		cr_assert(clients[i].answered);
+		ok += clients[i].answer.status == STATUS_OK;
+		cr_assert(clients[i].answer.status == STATUS_OK ||
+			  clients[i].answer.status == STATUS_OVERLOADED);
+		cr_assert_leq(clients[i].answered_at_us - clients[i].asked_at_us, SECOND);
+	}
+	cr_assert_geq(ok, 1);
+	cr_assert_eq(world.engine->leases + world.engine->slots, 0);
+	world_close(&world);
+}
+
+static void submit_one(int i)
+{
+	struct client *client = &clients[i];
+	*client = (struct client){ 0 };
+	struct query *query = &client->request.query;
+	query->kind = rand() % 4 ? QUERY_GET : QUERY_REFRESH;
+	query->wait_us = rand() % 8 ? rand() % (300 * MS) : 0;
+	query->has_max_stale = rand() % 4 == 0;
+	query->max_stale_us = rand() % 2 ? rand() % SECOND : 0;
+	query->has_min_version = rand() % 8 == 0;
+	query->min_version = 1 + rand() % 50;
+	query->has_if_older = query->kind == QUERY_REFRESH && rand() % 2;
+	query->if_older_us = rand() % SECOND;
+	char arg[16];
+	snprintf(arg, sizeof(arg), "%d", rand() % 6);
+	world_ask(&world, client, arg);
+}
+
+static void roll_script(void)
+{
+	static const enum build_outcome outcomes[] = {
+		BUILD_ROW,      BUILD_ROW,       BUILD_ROW,     BUILD_NO_ROW,  BUILD_FAILED,
+		BUILD_KEY_HELD, BUILD_SLOT_HELD, BUILD_NO_ROOM, BUILD_BAD_KEY, BUILD_LOST,
+	};
+	world.script = (struct script){
+		.outcome = outcomes[rand() % (sizeof(outcomes) / sizeof(*outcomes))],
+		.takes_us = rand() % 3 ? rand() % (100 * MS) : 0,
+		.version = rand() % 3 ? 1 + rand() % 50 : 0,
+		.status = STATUS_ORIGIN_ERROR,
+	};
+	if (world.script.outcome == BUILD_LOST)
+		world.script.status = STATUS_UNAVAILABLE;
+}
+
+static void check_client(const struct client *client)
+{
+	if (client->left) {
+		cr_assert_eq(client->answers, 0);
+		return;
+	}
+	cr_assert_eq(client->answers, 1, "%d answers to one request", client->answers);
+	cr_assert_leq(client->answered_at_us - client->asked_at_us, client->request.query.wait_us);
+	const struct answer *answer = &client->answer;
+	int64_t fresh_us = world.policy.fresh_us > world.policy.negative_us
+				   ? world.policy.fresh_us
+				   : world.policy.negative_us;
+	bool built_after = client->answered_at_us - answer->age_us >= client->asked_at_us;
+	if (answer->source != SOURCE_NONE && !built_after)
+		cr_assert_leq(answer->age_us, fresh_us * 3 / 2 + world.policy.stale_us);
+	if (answer->state == ANSWER_STALE && client->request.query.has_max_stale)
+		cr_assert_leq(answer->stale_us, client->request.query.max_stale_us);
+}
+
+/* Everything at once, in instants that collide: whoever asks gets one answer, in time. */
+Test(engine_limits, whatever_happens_each_request_gets_one_answer_in_time, .timeout = 100)
+{
+	for (unsigned seed = 1; seed <= 300; seed++) {
+		srand(seed);
+		world_defaults(&world);
+		world.policy.fresh_us = 1 + rand() % SECOND;
+		world.policy.stale_us = rand() % 2 ? rand() % SECOND : 0;
+		world.policy.error_us = 1 + rand() % (200 * MS);
+		world.policy.negative_us = 1 + rand() % (200 * MS);
+		world.policy.jitter = rand() % 2 ? 0.5 : 0;
+		world.policy.single_row = rand() % 2;
+		world.limits.concurrency = world.store_limits.concurrency = 1 + rand() % 3;
+		world.limits.queue_max = rand() % 4;
+		world_open(&world);
+		for (int i = 0; i < CLIENTS; i++) {
+			roll_script();
+			submit_one(i);
+			if (rand() % 8 == 0 && clients[i].submitted && !clients[i].answered)
+				world_leave(&world, &clients[i]);
+			if (rand() % 16 == 0)
+				world_invalidate(&world, rand() % 2 ? "1" : "2", rand() % 2);
+			if (rand() % 3)
+				world_run(&world, rand() % (20 * MS));
+		}
+		if (rand() % 2)
+			world_run(&world, 2 * SECOND);
+		world_close(&world);
+		for (int i = 0; i < CLIENTS; i++)
+			check_client(&clients[i]);
+		cr_assert_leq(world.building_most, (int)world.limits.concurrency);
+	}
+}
+
+/* The instant in which a flight ends and a request comes: never a waiter without a flight. */
+Test(engine_limits, a_request_in_the_instant_of_a_flights_end_is_answered)
+{
+	world_defaults(&world);
+	world.policy.fresh_us = 1;
+	world.policy.stale_us = 0;
+	world.script.takes_us = 7 * MS;
+	world.store_limits.budget_per_s = 100000;
+	world_open(&world);
+	for (int round = 0; round < 5000; round++) {
+		ask_key(0, 1);
+		world_run(&world, 7 * MS - 2 + round % 5);
+		ask_key(1, 1);
+		world_run(&world, 20 * MS);
+		cr_assert_eq(clients[0].answers, 1);
+		cr_assert_eq(clients[1].answers, 1);
+		cr_assert_eq(clients[0].answer.status + clients[1].answer.status, STATUS_OK);
+		cr_assert_eq(world.engine->all.count, 0);
+	}
+	world_close(&world);
+}
+
+/* Allocation n fails, for every n: all are answered, nothing leaks, service goes on. */
+Test(engine_limits, every_allocation_may_fail)
+{
+	for (uint64_t n = 1; n < 200; n++) {
+		world_defaults(&world);
+		world_open(&world);
+		uint64_t before = mem_calls();
+		mem_fail_at(n);
+		for (int i = 0; i < 10; i++)
+			ask_key(i, i % 4);
+		world_run(&world, 2 * SECOND);
+		uint64_t used = mem_calls() - before;
+		mem_fail_at(0);
+		for (int i = 0; i < 10; i++)
+			cr_assert_eq(clients[i].answers, 1, "allocation %d", (int)n);
+		ask_key(0, 0);
+		world_run(&world, 2 * SECOND);
+		cr_assert_eq(clients[0].answer.status, STATUS_OK);
+		world_close(&world);
+		if (used < n)
+			return;
+	}
+	cr_assert_fail("the sweep did not reach its end");
+}
