@@ -119,16 +119,18 @@ static void check_unique(const struct scope *scope, const struct config *config,
 	}
 }
 
+/* Not an error: a usual build may take much less than it is allowed to. */
 static void check_life(const struct scope *scope, const struct policy *policy)
 {
-	char build_timeout[UNITS_TEXT_MAX];
-	int64_t shortest = (int64_t)((double)policy->fresh_us * (1 - policy->jitter));
-	if (shortest + policy->stale_us < policy->build_timeout_us)
+	char life[UNITS_TEXT_MAX];
+	char build[UNITS_TEXT_MAX];
+	int64_t life_us = policy->fresh_us + policy->stale_us;
+	if (life_us < policy->build_timeout_us)
 		scope_warning(scope, "fresh",
-			      "with stale, a value lives shorter than its build may take "
-			      "(build_timeout %s): one that takes that long serves "
-			      "only those who wait for it",
-			      units_format(UNIT_DURATION, policy->build_timeout_us, build_timeout));
+			      "with stale a value lives %s, but its build may take %s, and that "
+			      "counts; expected a longer life, or a shorter build_timeout",
+			      units_format(UNIT_DURATION, life_us, life),
+			      units_format(UNIT_DURATION, policy->build_timeout_us, build));
 }
 
 static void check_keyspace(const struct scope *scope, void *object)

@@ -72,8 +72,8 @@ static enum schema_value_result read_quantity(const struct field *field, const c
 static enum schema_value_result check_length(const struct field *field, size_t len)
 {
 	if (len < (size_t)field->min)
-		return SCHEMA_VALUE_TOO_SMALL;
-	return len > (size_t)field->max ? SCHEMA_VALUE_TOO_LARGE : SCHEMA_VALUE_GOOD;
+		return SCHEMA_VALUE_TOO_SHORT;
+	return len > (size_t)field->max ? SCHEMA_VALUE_TOO_LONG : SCHEMA_VALUE_GOOD;
 }
 
 static enum schema_value_result read_text(const struct field *field, const char *text, size_t len,
@@ -179,6 +179,8 @@ const char *schema_value_fault(enum schema_value_result result)
 		[SCHEMA_VALUE_MALFORMED] = "is not valid",
 		[SCHEMA_VALUE_TOO_SMALL] = "is too small",
 		[SCHEMA_VALUE_TOO_LARGE] = "is too large",
+		[SCHEMA_VALUE_TOO_SHORT] = "is too short",
+		[SCHEMA_VALUE_TOO_LONG] = "is too long",
 		[SCHEMA_VALUE_HAS_NUL] = "holds a NUL character",
 		[SCHEMA_VALUE_NO_MEMORY] = "does not fit into memory",
 	};
@@ -200,8 +202,9 @@ struct schema_snippet schema_snippet(const char *text, size_t len)
 	size_t at = 0;
 	snippet.text[at++] = '"';
 	for (size_t i = 0; i < len; i++) {
-		/* Whole characters only: none begins unless all of it may fit. */
-		if ((text[i] & 0xC0) != 0x80 && at + 4 > room) {
+		/* Whole characters only: none begins unless the longest would fit. */
+		bool is_first_byte = (text[i] & 0xC0) != 0x80;
+		if (at + (is_first_byte ? 4 : 1) > room) {
 			memcpy(snippet.text + at, mark, sizeof mark);
 			return snippet;
 		}

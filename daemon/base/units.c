@@ -104,8 +104,9 @@ int units_parse(enum unit_kind kind, const char *text, size_t len, int64_t *ret_
 	if (r < 0)
 		return r;
 	if (__builtin_mul_overflow(whole, unit->steps, &whole) ||
-	    __builtin_add_overflow(whole, fraction, ret_value))
+	    __builtin_add_overflow(whole, fraction, &whole))
 		return -ERANGE;
+	*ret_value = whole;
 	return 0;
 }
 

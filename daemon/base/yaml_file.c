@@ -115,6 +115,18 @@ static struct config_place place_of_offset(const char *text, size_t len, size_t 
 	return place;
 }
 
+/* The byte at a place, 0 behind the end. */
+static char byte_at(const char *text, size_t len, yaml_mark_t mark)
+{
+	size_t i = 0;
+	for (size_t line = 0; i < len && line < mark.line; i++)
+		line += text[i] == '\n';
+	for (size_t column = 0; i < len && column < mark.column; column++)
+		for (i++; i < len && (text[i] & 0xC0) == 0x80; i++)
+			;
+	return i < len ? text[i] : '\0';
+}
+
 static int parse_failed(const yaml_parser_t *parser, const char *text, size_t len,
 			struct config_errors *errors)
 {
@@ -129,6 +141,9 @@ static int parse_failed(const yaml_parser_t *parser, const char *text, size_t le
 	if (parser->error == YAML_READER_ERROR)
 		config_error(errors, place_of_offset(text, len, parser->problem_offset),
 			     "%s; expected text in UTF-8", problem);
+	else if (byte_at(text, len, parser->problem_mark) == '\t')
+		config_error(errors, place_of(parser->problem_mark),
+			     "a tab indents this line; expected spaces, as YAML wants them");
 	else if (parser->context)
 		config_error(errors, place_of(parser->problem_mark),
 			     "%s (%s that begins on line %d); expected YAML", problem,
