@@ -40,6 +40,8 @@ static bool grow(struct wire_buf *b, size_t need)
 		return false;
 	while (cap < need)
 		cap = cap > b->max / 2 ? b->max : 2 * cap;
+	if (cap > b->max)
+		cap = b->max;
 	data = realloc(b->data, cap);
 	if (!data)
 		return false;

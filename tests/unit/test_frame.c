@@ -1,7 +1,6 @@
 #include "proto/frame.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <msgpack.h>
 
 #include "wire_help.h"

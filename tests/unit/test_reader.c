@@ -1,7 +1,6 @@
 #include "proto/reader.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <msgpack.h>
 
 #include "wire_help.h"
