@@ -18,6 +18,20 @@ static const struct word states[] = { RESULT_STATE_MAP(X) };
 static const struct word reasons[] = { RESULT_REASON_MAP(X) };
 static const struct word sources[] = { RESULT_SOURCE_MAP(X) };
 #undef X
+#define X(NAME, name) char NAME[sizeof(#name)];
+union longest_word {
+	union {
+		RESULT_STATE_MAP(X)
+	} state;
+	union {
+		RESULT_REASON_MAP(X)
+	} reason;
+	union {
+		RESULT_SOURCE_MAP(X)
+	} source;
+};
+#undef X
+static_assert(sizeof(union longest_word) <= sizeof(states[0].text), "a word is cut");
 
 const char *result_state_name(enum result_state state)
 {
