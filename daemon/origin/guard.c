@@ -1,0 +1,71 @@
+#include "origin/guard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "origin/types.h"
+
+/* The value as the client gets it. Text goes as it is, and bytea as its bytes; all others as their
+ * output function writes them, which casts to text do not always do (`true` for `t`, no blanks
+ * behind a character(n)). Without a cast, a later change of the column's type makes the prepared
+ * statement fail, and so be prepared again. */
+static const char *value_expression(uint32_t type)
+{
+	switch (type) {
+	case PG_TYPE_TEXT:
+	case PG_TYPE_VARCHAR:
+	case PG_TYPE_BPCHAR:
+	case PG_TYPE_BYTEA:
+		return "segar_s.value";
+	case PG_TYPE_JSON:
+	case PG_TYPE_JSONB:
+		return "segar_s.value::text";
+	}
+	return "CASE WHEN num_nonnulls(segar_s.value) = 1 THEN format('%s', segar_s.value) END";
+}
+
+/* The names start with segar_: the query sees them, and its own must win. The query stands on lines
+ * of its own, since it may end in a comment. */
+#define GUARD_FORMAT                                                                               \
+	"WITH segar_g AS MATERIALIZED (SELECT CASE"                                                \
+	" WHEN NOT pg_catalog.pg_try_advisory_xact_lock($%u, $%u) THEN %d"                         \
+	" WHEN $%u IS NULL THEN %d"                                                                \
+	" WHEN NOT pg_catalog.pg_try_advisory_xact_lock($%u) THEN %d"                              \
+	" ELSE %d END AS segar_held) "                                                             \
+	"SELECT segar_g.segar_held, $%u, "                                                         \
+	"pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()),"                           \
+	" segar_q.found, octet_length(segar_q.value),"                                             \
+	" CASE WHEN octet_length(segar_q.value) <= %d THEN segar_q.value END%s "                   \
+	"FROM segar_g LEFT JOIN LATERAL (SELECT true AS found, %s AS value%s FROM (\n%s\n) "       \
+	"segar_s"                                                                                  \
+	" WHERE segar_g.segar_held = %d LIMIT 2 OFFSET 0) segar_q ON true"
+
+#define GUARD_ARGS(n)                                                                              \
+	(n) + GUARD_PARAM_CLASS + 1, (n) + GUARD_PARAM_SLOT + 1, GUARD_SLOT_HELD,                  \
+		(n) + GUARD_PARAM_KEY + 1, GUARD_FREE, (n) + GUARD_PARAM_KEY + 1, GUARD_KEY_HELD,  \
+		GUARD_FREE, (n) + GUARD_PARAM_TICKET + 1, VALUE_BYTES_MAX,                         \
+		has_version ? ", segar_q.version" : "", value_expression(value_type),              \
+		has_version ? ", segar_s.version::bigint AS version" : "", query, GUARD_FREE
+
+char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version)
+{
+	int len = snprintf(NULL, 0, GUARD_FORMAT, GUARD_ARGS(params_count));
+	char *sql = mem_alloc((size_t)len + 1);
+
+	if (sql)
+		snprintf(sql, (size_t)len + 1, GUARD_FORMAT, GUARD_ARGS(params_count));
+	return sql;
+}
+
+int32_t guard_slot_class(const char *lock_namespace)
+{
+	return (int32_t)(uint32_t)key_public_hash(lock_namespace, strlen(lock_namespace));
+}
+
+int64_t guard_key_lock(const char *lock_namespace, const struct key *key)
+{
+	return (int64_t)(key_public_hash(key->bytes, key->len) ^
+			 key_public_hash(lock_namespace, strlen(lock_namespace)));
+}

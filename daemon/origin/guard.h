@@ -1,0 +1,57 @@
+/* The guarded statement: a keyspace's query that runs only if its advisory locks are free.
+ *
+ * Leases in the store can lapse while a build runs on; PostgreSQL's own locks cannot. So each build
+ * tries the lock of its slot (which bounds the fleet's concurrency) and then, if asked, of its key
+ * (which keeps builds single), inside its own statement, and both end with it. The form of the SQL
+ * matters: a MATERIALIZED CTE and a LIMIT … OFFSET 0 keep the planner from running the query before
+ * the locks, and CASE evaluates in order (PostgreSQL 4.2.14).
+ *
+ * Where the lock is held, one row says which; where there is no such row, one row without `found`.
+ * Two rows: the query is not single-valued. A value over VALUE_BYTES_MAX never leaves the server:
+ * its length comes alone.
+ *
+ * All columns come in binary form: for text that is its bytes in the client's encoding (UTF-8).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/keyspace.h"
+
+/* The columns that come back. */
+enum guard_column {
+	GUARD_HELD,     /* integer: enum guard_held */
+	GUARD_TICKET,   /* bigint: the build's own number, as it was sent */
+	GUARD_SNAPSHOT, /* xid8: xmin of the snapshot */
+	GUARD_FOUND,    /* boolean: true, or NULL: no such row */
+	GUARD_LENGTH,   /* integer: the value's bytes in the server's encoding; NULL: SQL NULL */
+	GUARD_VALUE,    /* NULL also where GUARD_LENGTH is over the limit */
+	GUARD_VERSION,  /* bigint; absent where the query has no such column */
+};
+
+enum guard_held {
+	GUARD_FREE,      /* both locks are ours: the query ran */
+	GUARD_SLOT_HELD, /* by an older build in this slot */
+	GUARD_KEY_HELD,  /* by another build of this key */
+};
+
+/* The parameters behind the query's own. */
+enum guard_param {
+	GUARD_PARAM_CLASS,  /* integer: the fleet, guard_slot_class() */
+	GUARD_PARAM_SLOT,   /* integer */
+	GUARD_PARAM_KEY,    /* bigint: guard_key_lock(), or NULL: without the key's lock */
+	GUARD_PARAM_TICKET, /* bigint */
+	GUARD_PARAMS
+};
+
+/* The guarded form of `query`, which has `params_count` parameters, a column `value` of type
+   `value_type` and perhaps a column `version`. The caller owns it (mem_free); NULL when memory is
+   missing. */
+char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version)
+	__attribute__((warn_unused_result));
+
+/* What names the fleet's slots and keys among all advisory locks of the database; the same in all
+   daemons of one fleet. Pure; any thread. */
+int32_t guard_slot_class(const char *lock_namespace);
+int64_t guard_key_lock(const char *lock_namespace, const struct key *key);

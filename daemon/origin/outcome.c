@@ -1,0 +1,118 @@
+#include "origin/outcome.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "origin/guard.h"
+
+static uint64_t read_u64(const PGresult *result, enum guard_column column)
+{
+	uint64_t number;
+
+	CHECK(PQgetlength(result, 0, column) == sizeof(number));
+	memcpy(&number, PQgetvalue(result, 0, column), sizeof(number));
+	return be64toh(number);
+}
+
+static uint32_t read_u32(const PGresult *result, enum guard_column column)
+{
+	uint32_t number;
+
+	CHECK(PQgetlength(result, 0, column) == sizeof(number));
+	memcpy(&number, PQgetvalue(result, 0, column), sizeof(number));
+	return be32toh(number);
+}
+
+/* Whether the columns are the guard's, in binary form. */
+static bool is_guarded(const PGresult *result)
+{
+	static const int lengths[] = {
+		[GUARD_HELD] = sizeof(uint32_t),
+		[GUARD_TICKET] = sizeof(uint64_t),
+		[GUARD_SNAPSHOT] = sizeof(uint64_t),
+	};
+
+	if (PQntuples(result) < 1 || PQnfields(result) < GUARD_VERSION)
+		return false;
+	for (int i = 0; i <= GUARD_SNAPSHOT; i++)
+		if (PQgetlength(result, 0, i) != lengths[i] || !PQfformat(result, i))
+			return false;
+	return true;
+}
+
+static int read_value(struct build *build, const PGresult *result, struct trouble *ret_trouble)
+{
+	size_t len;
+
+	if (PQgetisnull(result, 0, GUARD_LENGTH)) {
+		build->value = NULL;
+		return 0;
+	}
+	/* The server's own count rules; where its encoding isn't UTF-8 ours may be greater. */
+	len = read_u32(result, GUARD_LENGTH);
+	if (!PQgetisnull(result, 0, GUARD_VALUE))
+		len = (size_t)PQgetlength(result, 0, GUARD_VALUE);
+	if (len > VALUE_BYTES_MAX) {
+		trouble_set(ret_trouble, BUILD_FAILED, STATUS_TOO_LARGE,
+			    "the value is %zu bytes, over the limit of %d", len, VALUE_BYTES_MAX);
+		return -1;
+	}
+	build->value = value_create(PQgetvalue(result, 0, GUARD_VALUE), len);
+	if (!build->value) {
+		trouble_set(ret_trouble, BUILD_NO_ROOM, STATUS_OVERLOADED,
+			    "no memory for a value of %zu bytes", len);
+		return -1;
+	}
+	return 0;
+}
+
+static int read_row(struct build *build, const PGresult *result, struct trouble *ret_trouble)
+{
+	if (PQntuples(result) > 1) {
+		trouble_set(ret_trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
+			    "the query returned more than one row for this key");
+		return -1;
+	}
+	if (read_value(build, result, ret_trouble) < 0)
+		return -1;
+	build->outcome = BUILD_ROW;
+	build->has_version =
+		PQnfields(result) > GUARD_VERSION && !PQgetisnull(result, 0, GUARD_VERSION);
+	build->version = build->has_version ? (int64_t)read_u64(result, GUARD_VERSION) : 0;
+	return 0;
+}
+
+int outcome_read(struct build *build, const PGresult *result, uint64_t ticket,
+		 struct trouble *ret_trouble)
+{
+	if (!is_guarded(result) || read_u64(result, GUARD_TICKET) != ticket) {
+		trouble_set(ret_trouble, BUILD_LOST, STATUS_UNAVAILABLE,
+			    "PostgreSQL's answer belongs to another statement");
+		return -1;
+	}
+	build->snapshot = read_u64(result, GUARD_SNAPSHOT);
+	switch ((enum guard_held)read_u32(result, GUARD_HELD)) {
+	case GUARD_SLOT_HELD:
+		build->outcome = BUILD_SLOT_HELD;
+		return 0;
+	case GUARD_KEY_HELD:
+		build->outcome = BUILD_KEY_HELD;
+		return 0;
+	case GUARD_FREE:
+		break;
+	}
+	if (!PQgetisnull(result, 0, GUARD_FOUND))
+		return read_row(build, result, ret_trouble);
+	build->outcome = BUILD_NO_ROW;
+	return 0;
+}
+
+void outcome_fail(struct build *build, const struct trouble *trouble)
+{
+	CHECK(!build->value && !build->text);
+	build->outcome = trouble->outcome;
+	build->status = trouble->status;
+	build->text = value_create(trouble->text, strlen(trouble->text));
+}

@@ -1,0 +1,144 @@
+#include "origin/statement.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "origin/types.h"
+
+const char *statement_state_name(enum statement_state state)
+{
+	switch (state) {
+#define X(NAME, name)                                                                              \
+	case STATEMENT_##NAME:                                                                     \
+		return #name;
+		STATEMENT_STATE_MAP(X)
+#undef X
+	}
+	return "?";
+}
+
+void statement_init(struct statement *statement, const struct policy *policy, uint32_t index)
+{
+	*statement = (struct statement){ .policy = policy, .index = index };
+}
+
+void statement_close(struct statement *statement)
+{
+	mem_free(statement->sql);
+	statement->sql = NULL;
+}
+
+void statement_accept(struct statement *statement)
+{
+	CHECK(statement->sql);
+	statement->state = STATEMENT_OK;
+	statement->error[0] = '\0';
+}
+
+void statement_refuse(struct statement *statement, const char *text)
+{
+	statement->state = STATEMENT_REFUSED;
+	snprintf(statement->error, sizeof(statement->error), "%s", text);
+}
+
+static bool is_integer_type(uint32_t type)
+{
+	return type == PG_TYPE_INT2 || type == PG_TYPE_INT4 || type == PG_TYPE_INT8;
+}
+
+/* What is wrong with the column, or NULL. */
+static const char *column_refusal(const char *name, uint32_t type)
+{
+	if (!strcmp(name, "value"))
+		return NULL;
+	if (!strcmp(name, "version"))
+		return is_integer_type(type) ? NULL : "must be smallint, integer or bigint";
+	if (!strcmp(name, "fresh_ms") || !strcmp(name, "stale_ms"))
+		return "is not supported yet";
+	return "is none that segard knows: value, version";
+}
+
+static int learn_refuse(struct statement *statement, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static int learn_refuse(struct statement *statement, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	statement->state = STATEMENT_REFUSED;
+	vsnprintf(statement->error, sizeof(statement->error), format, args);
+	va_end(args);
+	return -1;
+}
+
+/* Finds `value` and `version`; a refusal goes to `statement`. */
+static int learn_columns(struct statement *learned, const PGresult *description,
+			 struct statement *statement)
+{
+	int values = 0, versions = 0;
+
+	for (int i = 0; i < PQnfields(description); i++) {
+		const char *name = PQfname(description, i);
+		const char *refusal = column_refusal(name, PQftype(description, i));
+
+		if (refusal)
+			return learn_refuse(statement, "the query's column \"%s\" %s", name,
+					    refusal);
+		if (!strcmp(name, "value")) {
+			learned->value_type = PQftype(description, i);
+			values++;
+		} else {
+			versions++;
+		}
+	}
+	if (values == 0)
+		return learn_refuse(statement, "the query returns no column named \"value\"");
+	if (values > 1 || versions > 1)
+		return learn_refuse(statement, "the query returns a column twice");
+	learned->has_version = versions == 1;
+	return 0;
+}
+
+/* Whether what is known describes the query already: a second connection learned it meanwhile. */
+static bool is_same(const struct statement *a, const struct statement *b)
+{
+	return a->sql && a->params_count == b->params_count && a->value_type == b->value_type &&
+	       a->has_version == b->has_version &&
+	       !memcmp(a->params, b->params, a->params_count * sizeof(a->params[0]));
+}
+
+int statement_learn(struct statement *statement, const PGresult *description)
+{
+	static const uint32_t guards[GUARD_PARAMS] = {
+		[GUARD_PARAM_CLASS] = PG_TYPE_INT4,
+		[GUARD_PARAM_SLOT] = PG_TYPE_INT4,
+		[GUARD_PARAM_KEY] = PG_TYPE_INT8,
+		[GUARD_PARAM_TICKET] = PG_TYPE_INT8,
+	};
+	struct statement learned = *statement;
+	int count = PQnparams(description);
+
+	if (count > KEY_ARGS_MAX)
+		return learn_refuse(statement, "the query takes more than %d parameters",
+				    KEY_ARGS_MAX);
+	if (learn_columns(&learned, description, statement) < 0)
+		return -1;
+	learned.params_count = (unsigned)count;
+	for (int i = 0; i < count; i++)
+		learned.params[i] = PQparamtype(description, i);
+	memcpy(learned.params + count, guards, sizeof(guards));
+	if (is_same(statement, &learned))
+		return 0;
+	learned.sql = guard_sql(statement->policy->query, learned.params_count, learned.value_type,
+				learned.has_version);
+	if (!learned.sql)
+		return learn_refuse(statement, "out of memory");
+	learned.generation++;
+	mem_free(statement->sql);
+	*statement = learned;
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* What the origin knows of one keyspace's query: whether PostgreSQL accepts it, what it takes, what
+ * it returns. Learned from the first connection that prepares it, shared by all.
+ *
+ *   UNKNOWN ──learn──> OK        prepared, and its columns are as they must be
+ *      └───── refuse ─> REFUSED  PostgreSQL or we do not accept it: `error` says why; tried again
+ * by the next build, since the table may have come meanwhile
+ *
+ * The query's columns: `value` (any type) and, if it likes, `version` (smallint, integer, bigint).
+ * Owned by the pool, on the loop's thread.
+ */
+#pragma once
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "base/policy.h"
+#include "origin/guard.h"
+
+#define STATEMENT_STATE_MAP(X) X(UNKNOWN, unknown) X(OK, ok) X(REFUSED, refused)
+
+#define X(NAME, name) STATEMENT_##NAME,
+enum statement_state { STATEMENT_STATE_MAP(X) };
+#undef X
+const char *statement_state_name(enum statement_state state);
+
+struct statement {
+	const struct policy *policy; /* borrowed from the config */
+	uint32_t index;              /* the keyspace's */
+	enum statement_state state;
+	uint32_t generation; /* grows when the query is learned anew; 0: never learned */
+	unsigned params_count;
+	uint32_t params[KEY_ARGS_MAX + GUARD_PARAMS]; /* types: the query's own, then the guard's */
+	uint32_t value_type;
+	bool has_version;
+	char *sql;                      /* owned; the guarded form */
+	char error[ERROR_TEXT_MAX + 1]; /* REFUSED: why */
+};
+
+void statement_init(struct statement *statement, const struct policy *policy, uint32_t index);
+void statement_close(struct statement *statement);
+
+/* Takes what PostgreSQL says of the prepared query (PQdescribePrepared). 0: learned; the state
+   stays as it is until statement_accept, after the guarded form has been prepared too. -1: its
+   columns or parameters do not do, or memory is missing: the statement is REFUSED. */
+int statement_learn(struct statement *statement, const PGresult *description)
+	__attribute__((warn_unused_result));
+
+void statement_accept(struct statement *statement);
+void statement_refuse(struct statement *statement, const char *text);
