@@ -1,0 +1,334 @@
+#include "origin/exchange.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "origin/canonical.h"
+#include "origin/outcome.h"
+
+/* A generation that no statement has: what is prepared under the name must go. */
+#define PREPARED_OUTDATED UINT32_MAX
+
+void exchange_begin(struct exchange *exchange, struct exchange_session *session, PGconn *pg,
+		    struct statement *statement, struct build *build)
+{
+	CHECK(!exchange->statement && statement);
+	exchange->statement = statement;
+	exchange->build = build;
+	exchange->ticket = (uint64_t)PQbackendPID(pg) << 32 | ++session->tickets;
+	exchange->is_learned = exchange->is_outdated = exchange->is_retry = false;
+	exchange->has_answer = exchange->has_trouble = false;
+	exchange->steps_count = exchange->steps_done = 0;
+}
+
+int64_t exchange_timeout_ms(const struct exchange *exchange)
+{
+	int64_t us = exchange->build ? exchange->build->timeout_us
+				     : exchange->statement->policy->build_timeout_us;
+	int64_t ms = us / 1000;
+
+	if (ms < 1)
+		return 1;
+	return ms < INT32_MAX ? ms : INT32_MAX;
+}
+
+void exchange_fail(struct exchange *exchange, const struct trouble *trouble)
+{
+	if (exchange->has_answer || exchange->has_trouble)
+		return;
+	exchange->has_trouble = true;
+	exchange->trouble = *trouble;
+}
+
+struct build *exchange_end(struct exchange *exchange)
+{
+	struct build *build = exchange->build;
+
+	if (build && !exchange->has_answer) {
+		CHECK(exchange->has_trouble);
+		outcome_fail(build, &exchange->trouble);
+	}
+	exchange->statement = NULL;
+	exchange->build = NULL;
+	exchange->steps_count = exchange->steps_done = 0;
+	return build;
+}
+
+/* --- sending --- */
+
+static bool send_step(struct exchange *exchange, PGconn *pg, enum exchange_step step, int sent)
+{
+	CHECK(exchange->steps_count < EXCHANGE_STEPS_MAX);
+	exchange->steps[exchange->steps_count++] = step;
+	return sent && PQpipelineSync(pg);
+}
+
+static bool send_sql(struct exchange *exchange, PGconn *pg, enum exchange_step step,
+		     const char *sql)
+{
+	return send_step(exchange, pg, step,
+			 PQsendQueryParams(pg, sql, 0, NULL, NULL, NULL, NULL, 0));
+}
+
+/* What the session must have before any statement of ours: a limit, and an end when we are gone. */
+static bool send_settings(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
+{
+	int64_t timeout_ms = exchange_timeout_ms(exchange);
+	char sql[64];
+
+	if (!session->settled && PQserverVersion(pg) >= 140000 &&
+	    !send_sql(exchange, pg, STEP_SETTING, "SET client_connection_check_interval = '1s'"))
+		return false;
+	session->settled = true;
+	if (session->timeout_ms == timeout_ms)
+		return true;
+	session->timeout_ms = timeout_ms;
+	snprintf(sql, sizeof(sql), "SET statement_timeout = %" PRId64, timeout_ms);
+	return send_sql(exchange, pg, STEP_SETTING, sql);
+}
+
+static bool send_query(struct exchange *exchange, PGconn *pg)
+{
+	const char *query = exchange->statement->policy->query;
+
+	return send_step(exchange, pg, STEP_QUERY, PQsendPrepare(pg, "", query, 0, NULL)) &&
+	       send_step(exchange, pg, STEP_DESCRIBE, PQsendDescribePrepared(pg, ""));
+}
+
+static void statement_name(const struct exchange *exchange, char name[static 32])
+{
+	snprintf(name, 32, "segar_%" PRIu32, exchange->statement->index);
+}
+
+static bool send_prepare(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
+{
+	const struct statement *statement = exchange->statement;
+	uint32_t *prepared = &session->prepared[statement->index];
+	char name[32], sql[64];
+
+	statement_name(exchange, name);
+	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
+	if (*prepared && !send_sql(exchange, pg, STEP_DROP, sql))
+		return false;
+	*prepared = 0;
+	exchange->preparing = statement->generation;
+	return send_step(exchange, pg, STEP_PREPARE,
+			 PQsendPrepare(pg, name, statement->sql,
+				       (int)statement->params_count + GUARD_PARAMS,
+				       statement->params));
+}
+
+static bool send_execute(struct exchange *exchange, const struct exchange_locks *locks, PGconn *pg,
+			 const struct arguments *arguments)
+{
+	const struct build *build = exchange->build;
+	const char *values[KEY_ARGS_MAX + GUARD_PARAMS];
+	const char **guard = values + arguments->count;
+	char class[16], slot[16], key[24], ticket[24], name[32];
+
+	memcpy(values, arguments->args, arguments->count * sizeof(values[0]));
+	snprintf(class, sizeof(class), "%" PRId32, locks->slot_class);
+	snprintf(slot, sizeof(slot), "%d", build->slot);
+	snprintf(key, sizeof(key), "%" PRId64, guard_key_lock(locks->lock_namespace, &build->key));
+	snprintf(ticket, sizeof(ticket), "%" PRId64, (int64_t)exchange->ticket);
+	guard[GUARD_PARAM_CLASS] = class;
+	guard[GUARD_PARAM_SLOT] = slot;
+	guard[GUARD_PARAM_KEY] = build->lock_key ? key : NULL;
+	guard[GUARD_PARAM_TICKET] = ticket;
+	statement_name(exchange, name);
+	return send_step(exchange, pg, STEP_EXECUTE,
+			 PQsendQueryPrepared(pg, name, (int)arguments->count + GUARD_PARAMS, values,
+					     NULL, NULL, 1));
+}
+
+static enum exchange_turn next_learn(struct exchange *exchange, struct exchange_session *session,
+				     PGconn *pg)
+{
+	if (!send_settings(exchange, session, pg) || !send_query(exchange, pg))
+		return EXCHANGE_BREAKS;
+	return EXCHANGE_PREPARES;
+}
+
+/* Only learning: the guarded form has to be accepted too. */
+static enum exchange_turn next_accept(struct exchange *exchange, struct exchange_session *session,
+				      PGconn *pg)
+{
+	struct statement *statement = exchange->statement;
+
+	if (session->prepared[statement->index] == statement->generation) {
+		statement_accept(statement);
+		return EXCHANGE_ENDS;
+	}
+	return send_prepare(exchange, session, pg) ? EXCHANGE_PREPARES : EXCHANGE_BREAKS;
+}
+
+static enum exchange_turn next_build(struct exchange *exchange, struct exchange_session *session,
+				     const struct exchange_locks *locks, PGconn *pg)
+{
+	const struct statement *statement = exchange->statement;
+	const struct key *key = &exchange->build->key;
+	struct arguments arguments;
+	struct trouble trouble;
+	char text[ERROR_TEXT_MAX];
+
+	arguments_decode(&arguments, key->bytes, key->len);
+	if (!arguments_fit(&arguments, statement->policy->name, statement->params,
+			   statement->params_count, text, sizeof(text))) {
+		trouble_set(&trouble, BUILD_BAD_KEY, STATUS_BAD_REQUEST, "%s", text);
+		exchange_fail(exchange, &trouble);
+		return EXCHANGE_ENDS;
+	}
+	if (!send_settings(exchange, session, pg))
+		return EXCHANGE_BREAKS;
+	if (session->prepared[statement->index] != statement->generation &&
+	    !send_prepare(exchange, session, pg))
+		return EXCHANGE_BREAKS;
+	return send_execute(exchange, locks, pg, &arguments) ? EXCHANGE_BUILDS : EXCHANGE_BREAKS;
+}
+
+enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_session *session,
+				 const struct exchange_locks *locks, PGconn *pg)
+{
+	CHECK(exchange->statement && exchange->steps_done == exchange->steps_count);
+	exchange->steps_count = exchange->steps_done = 0;
+	if (exchange->has_answer || exchange->has_trouble)
+		return EXCHANGE_ENDS;
+	if (exchange->is_outdated) {
+		exchange->is_outdated = exchange->is_learned = false;
+		exchange->is_retry = true;
+	}
+	if (!exchange->is_learned &&
+	    (exchange->is_retry || exchange->statement->state != STATEMENT_OK))
+		return next_learn(exchange, session, pg);
+	return exchange->build ? next_build(exchange, session, locks, pg)
+			       : next_accept(exchange, session, pg);
+}
+
+/* --- receiving --- */
+
+static bool is_error(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_FATAL_ERROR;
+}
+
+static void fail_from_result(struct exchange *exchange, const PGresult *result, bool with_position)
+{
+	struct trouble trouble;
+
+	trouble_from_result(&trouble, result, with_position);
+	exchange_fail(exchange, &trouble);
+}
+
+/* PostgreSQL doesn't accept the statement as it is now; not so where it ran out of time or room. */
+static void refuse_from_result(struct exchange *exchange, const PGresult *result,
+			       bool with_position)
+{
+	fail_from_result(exchange, result, with_position);
+	if (exchange->trouble.outcome == BUILD_FAILED &&
+	    strcmp(exchange->trouble.sqlstate, "57014"))
+		statement_refuse(exchange->statement, exchange->trouble.text);
+}
+
+static void on_description(struct exchange *exchange, const PGresult *result)
+{
+	struct trouble trouble;
+
+	exchange->is_learned = true;
+	if (statement_learn(exchange->statement, result) == 0)
+		return;
+	trouble_set(&trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR, "%s", exchange->statement->error);
+	exchange_fail(exchange, &trouble);
+}
+
+static void on_rows(struct exchange *exchange, const PGresult *result)
+{
+	struct trouble trouble;
+
+	if (outcome_read(exchange->build, result, exchange->ticket, &trouble) == 0)
+		exchange->has_answer = true;
+	else
+		exchange_fail(exchange, &trouble);
+}
+
+static void on_execute_error(struct exchange *exchange, struct exchange_session *session,
+			     const PGresult *result)
+{
+	struct statement *statement = exchange->statement;
+
+	if (exchange->has_trouble)
+		return;
+	if (!exchange->is_retry && trouble_is_outdated(result)) {
+		session->prepared[statement->index] = PREPARED_OUTDATED;
+		exchange->is_outdated = true;
+		return;
+	}
+	fail_from_result(exchange, result, false);
+	/* A name or a type is not what it was: the next build looks again. */
+	if (!strncmp(exchange->trouble.sqlstate, "42", 2))
+		statement->state = STATEMENT_UNKNOWN;
+}
+
+static void on_result(struct exchange *exchange, struct exchange_session *session,
+		      const PGresult *result)
+{
+	/* The server ends the session: whatever the step was for. */
+	if (is_error(result) && !PQresultErrorField(result, PG_DIAG_SQLSTATE)) {
+		fail_from_result(exchange, result, false);
+		return;
+	}
+	switch (exchange->steps[exchange->steps_done]) {
+	case STEP_SETTING:
+	case STEP_DROP:
+		break;
+	case STEP_QUERY:
+		if (is_error(result))
+			refuse_from_result(exchange, result, true);
+		break;
+	case STEP_DESCRIBE:
+		if (!exchange->has_trouble && !is_error(result))
+			on_description(exchange, result);
+		break;
+	case STEP_PREPARE:
+		if (is_error(result)) {
+			refuse_from_result(exchange, result, false);
+		} else if (PQresultStatus(result) == PGRES_COMMAND_OK) {
+			session->prepared[exchange->statement->index] = exchange->preparing;
+			statement_accept(exchange->statement);
+		}
+		break;
+	case STEP_EXECUTE:
+		if (is_error(result))
+			on_execute_error(exchange, session, result);
+		else if (PQresultStatus(result) == PGRES_TUPLES_OK)
+			on_rows(exchange, result);
+		break;
+	}
+}
+
+enum exchange_progress exchange_take(struct exchange *exchange, struct exchange_session *session,
+				     PGconn *pg)
+{
+	int nothing =
+		0; /* NULLs in a row: one ends a command's results, two are libpq's confusion */
+
+	while (exchange->steps_done < exchange->steps_count) {
+		PGresult *result;
+
+		if (PQisBusy(pg))
+			return EXCHANGE_WAITS;
+		result = PQgetResult(pg);
+		if (!result && ++nothing > 1)
+			return EXCHANGE_CONFUSED;
+		if (!result)
+			continue;
+		nothing = 0;
+		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+			exchange->steps_done++;
+		else
+			on_result(exchange, session, result);
+		PQclear(result);
+	}
+	return EXCHANGE_ANSWERED;
+}

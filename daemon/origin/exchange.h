@@ -1,0 +1,95 @@
+/* One piece of work on a connection: what is said to PostgreSQL for a build, and what comes back.
+ *
+ * It goes in turns, of which the first is often enough:
+ *   1. where the query isn't known yet: prepare it as it is and have it described;
+ *   2. prepare the guarded statement where this session hasn't, and execute it;
+ * and where 2 says that the plan fits its tables no more, both once again. All of a turn is sent at
+ * once, pipelined. After each turn exchange_next sends the next or says that the work is over.
+ *
+ * No waiting and no handles here; conn.h owns the connection.
+ */
+#pragma once
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/origin.h"
+#include "origin/statement.h"
+#include "origin/trouble.h"
+
+/* What names the fleet's locks, and the same for all connections of a pool. */
+struct exchange_locks {
+	const char *lock_namespace; /* borrowed */
+	int32_t slot_class;         /* guard_slot_class() of it */
+};
+
+/* The server's side of the session, as far as this side has set it. */
+struct exchange_session {
+	bool settled;       /* the lasting settings were sent */
+	int64_t timeout_ms; /* statement_timeout; 0: the role's own */
+	uint32_t *prepared; /* borrowed; per keyspace the generation that is prepared; 0: none */
+	uint32_t tickets;   /* handed out so far */
+};
+
+/* What is waited for, in the order it was sent. Each ends in a sync of its own, so that an error of
+   one leaves the next alone. */
+enum exchange_step {
+	STEP_SETTING,  /* SET …: an error does no harm */
+	STEP_DROP,     /* DEALLOCATE of what is outdated: likewise */
+	STEP_QUERY,    /* prepare the bare query, unnamed … */
+	STEP_DESCRIBE, /* … and ask what it takes and returns */
+	STEP_PREPARE,  /* prepare the guarded statement */
+	STEP_EXECUTE,  /* run it */
+};
+enum { EXCHANGE_STEPS_MAX = 8 };
+
+struct exchange {
+	struct statement *statement; /* borrowed; NULL: no work */
+	struct build *build;         /* borrowed; NULL: only learn the statement */
+	uint64_t ticket;             /* goes to the server with the build and must come back */
+	uint32_t preparing;          /* the generation that STEP_PREPARE prepares */
+	bool is_learned;             /* the query was described in this work */
+	bool is_outdated;            /* the prepared statement has to be made again … */
+	bool is_retry;               /* … and has been */
+	bool has_answer;             /* the build's fields are filled */
+	bool has_trouble;            /* `trouble` is the first error */
+	struct trouble trouble;
+	enum exchange_step steps[EXCHANGE_STEPS_MAX];
+	unsigned steps_count, steps_done;
+};
+
+enum exchange_turn {
+	EXCHANGE_PREPARES, /* sent: wait for what it is like */
+	EXCHANGE_BUILDS,   /* sent: wait for the result */
+	EXCHANGE_ENDS,   /* nothing more to do: there is an answer, or trouble, or all is learned */
+	EXCHANGE_BREAKS, /* libpq could not take it: the connection is lost */
+};
+
+void exchange_begin(struct exchange *exchange, struct exchange_session *session, PGconn *pg,
+		    struct statement *statement, struct build *build);
+
+/* The statement's time limit for this work, in ms, at least 1. */
+int64_t exchange_timeout_ms(const struct exchange *exchange);
+
+/* Sends the next turn into libpq's buffer. Only at the begin and where a turn has been answered. */
+enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_session *session,
+				 const struct exchange_locks *locks, PGconn *pg);
+
+enum exchange_progress {
+	EXCHANGE_WAITS,    /* more has to come */
+	EXCHANGE_ANSWERED, /* all that was sent is answered */
+	EXCHANGE_CONFUSED, /* what came is no answer to what was sent: the connection is lost */
+};
+
+/* Takes the results that have come. */
+enum exchange_progress exchange_take(struct exchange *exchange, struct exchange_session *session,
+				     PGconn *pg);
+
+/* Keeps `trouble` as the work's, unless it has an answer or an earlier trouble, of which this is
+   but a consequence. */
+void exchange_fail(struct exchange *exchange, const struct trouble *trouble);
+
+/* Hands the answer or the trouble to the build, if there is one, and forgets the work. Returns the
+   build. */
+struct build *exchange_end(struct exchange *exchange);

@@ -1,0 +1,438 @@
+#include "origin/pool.h"
+
+#include <errno.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "origin/canonical.h"
+#include "origin/conn.h"
+#include "origin/guard.h"
+#include "origin/outcome.h"
+#include "origin/trouble.h"
+
+enum { CONNECT_TIMEOUT_MS_MAX = 5000 };
+
+struct pool {
+	struct conn_config config;
+	uint32_t conns_max;
+	struct list conns; /* of struct conn, owned: all that are not freed yet */
+	struct list idle;  /* of struct conn: the most recently used first */
+	uint32_t connecting;
+
+	/* Where a build is, its `work` says: one of these lists, or the conn that runs it. */
+	struct list waiting;
+	struct list finished;
+
+	/* Learning, for those who want to know beforehand. */
+	bool probing;
+	bool is_learning;    /* a connection does */
+	uint32_t probe_next; /* the statement that is or will be learned */
+	pool_cb probe_done;
+	void *probe_arg;
+
+	uv_idle_t turn; /* runs while there is something to hand on */
+	bool closing;
+	pool_cb closed;
+	void *closed_arg;
+	bool has_trouble;
+	struct trouble trouble;
+	struct pool_counters counters;
+	uint32_t statements_count;
+	struct statement statements[];
+};
+
+static void pool_on_turn(uv_idle_t *handle);
+
+/* Everything is handed on from the loop, never from inside a call. */
+static void pool_kick(struct pool *pool)
+{
+	CHECK(uv_idle_start(&pool->turn, pool_on_turn) == 0);
+}
+
+static struct build *build_of(struct list_node *node)
+{
+	return container_of(node, struct build, node);
+}
+
+static void pool_queue(struct list *list, struct build *build)
+{
+	build->work = list;
+	list_push_back(list, &build->node);
+}
+
+static void pool_fail(struct pool *pool, struct build *build, const struct trouble *trouble)
+{
+	outcome_fail(build, trouble);
+	pool_queue(&pool->finished, build);
+	pool_kick(pool);
+}
+
+static void pool_cancel_waiting(struct pool *pool, struct build *build)
+{
+	struct trouble trouble;
+
+	list_remove(&pool->waiting, &build->node);
+	trouble_set(&trouble, BUILD_CANCELLED, STATUS_UNAVAILABLE, "cancelled");
+	pool_fail(pool, build, &trouble);
+}
+
+/* --- the origin's interface --- */
+
+static void pool_build(void *impl, struct build *build)
+{
+	struct pool *pool = impl;
+
+	CHECK(build->key.keyspace->index < pool->statements_count && build->slot >= 0);
+	build->value = build->text = NULL;
+	build->has_version = false;
+	build->version = 0;
+	build->snapshot = 0;
+	build->status = STATUS_OK;
+	list_node_init(&build->node);
+	pool_queue(&pool->waiting, build);
+	if (pool->closing)
+		pool_cancel_waiting(pool, build);
+	pool_kick(pool);
+}
+
+static void pool_cancel(void *impl, struct build *build)
+{
+	struct pool *pool = impl;
+
+	if (build->work == &pool->finished)
+		return;
+	pool->counters.cancels++;
+	if (build->work == &pool->waiting)
+		pool_cancel_waiting(pool, build);
+	else
+		conn_cancel(build->work);
+}
+
+static enum status pool_check_key(void *impl, const struct key *key, char *text, size_t text_size)
+{
+	const struct pool *pool = impl;
+	const struct statement *statement = &pool->statements[key->keyspace->index];
+	struct arguments arguments;
+
+	if (statement->generation == 0)
+		return STATUS_OK;
+	arguments_decode(&arguments, key->bytes, key->len);
+	return arguments_fit(&arguments, statement->policy->name, statement->params,
+			     statement->params_count, text, text_size)
+		       ? STATUS_OK
+		       : STATUS_BAD_REQUEST;
+}
+
+struct origin pool_origin(struct pool *pool)
+{
+	return (struct origin){ pool, pool_build, pool_cancel, pool_check_key };
+}
+
+/* --- probing --- */
+
+/* The next statement that has to be learned; NULL: none, or one is being learned. */
+static struct statement *pool_probe_wanted(struct pool *pool)
+{
+	if (!pool->probing || pool->is_learning)
+		return NULL;
+	for (; pool->probe_next < pool->statements_count; pool->probe_next++)
+		if (pool->statements[pool->probe_next].state != STATEMENT_OK)
+			return &pool->statements[pool->probe_next];
+	pool->probing = false;
+	return NULL;
+}
+
+static void pool_probe_learned(struct pool *pool, const struct trouble *trouble)
+{
+	pool->is_learning = false;
+	pool->probe_next++;
+	if (trouble && trouble->outcome != BUILD_FAILED)
+		pool->probing = false; /* not the statement's own */
+}
+
+static void pool_probe_tell(struct pool *pool)
+{
+	pool_cb done = pool->probe_done;
+
+	pool->probe_done = NULL;
+	done(pool, pool->probe_arg);
+}
+
+void pool_probe(struct pool *pool, pool_cb done, void *arg)
+{
+	CHECK(!pool->probing && !pool->probe_done && !pool->closing);
+	pool->probing = true;
+	pool->probe_next = 0;
+	pool->probe_done = done;
+	pool->probe_arg = arg;
+	pool_kick(pool);
+}
+
+/* A connection could not be made. Those that waited for it give up, and so do the others for whom
+ * none is on the way: the next attempt is theirs who ask again. */
+static void pool_give_up(struct pool *pool, const struct trouble *trouble)
+{
+	while (pool->waiting.count > pool->connecting) {
+		struct build *build = build_of(list_pop_front(&pool->waiting));
+		pool_fail(pool, build, trouble);
+	}
+	if (pool->connecting == 0 && !pool->is_learning)
+		pool->probing = false;
+}
+
+/* --- connections --- */
+
+/* A connection that takes work now, taken from the idle ones; NULL: there is none. */
+static struct conn *pool_take_idle(struct pool *pool)
+{
+	struct list_node *node;
+
+	while ((node = list_pop_front(&pool->idle))) {
+		struct conn *conn = container_of(node, struct conn, idle_node);
+		if (conn_is_usable(conn))
+			return conn;
+	}
+	return NULL;
+}
+
+static void pool_open_one(struct pool *pool)
+{
+	struct trouble trouble;
+	struct conn *conn;
+
+	if (conn_open(&pool->config, &conn) == 0) {
+		list_push_back(&pool->conns, &conn->node);
+		pool->connecting++;
+		pool->counters.connections++;
+		return;
+	}
+	trouble_set(&trouble, BUILD_NO_ROOM, STATUS_OVERLOADED, "no memory for a connection");
+	pool_give_up(pool, &trouble);
+}
+
+static void pool_on_opened(struct conn *conn)
+{
+	struct pool *pool = conn->config->owner;
+
+	pool->connecting--;
+	pool->counters.connects++;
+	pool->has_trouble = false;
+}
+
+static void pool_on_idle(struct conn *conn)
+{
+	struct pool *pool = conn->config->owner;
+
+	list_push_front(&pool->idle, &conn->idle_node);
+	pool_kick(pool);
+}
+
+static void pool_on_finished(struct conn *conn, struct build *build, const struct trouble *trouble)
+{
+	struct pool *pool = conn->config->owner;
+
+	if (build) {
+		pool->counters.building--;
+		pool_queue(&pool->finished, build);
+	} else {
+		pool_probe_learned(pool, trouble);
+	}
+	pool_kick(pool);
+}
+
+static void pool_on_closed(struct conn *conn, const struct trouble *trouble)
+{
+	struct pool *pool = conn->config->owner;
+
+	if (list_linked(&conn->idle_node))
+		list_remove(&pool->idle, &conn->idle_node);
+	pool->counters.connections--;
+	if (trouble) {
+		pool->has_trouble = true;
+		pool->trouble = *trouble;
+	}
+	if (conn->was_open) {
+		pool->counters.lost += trouble != NULL;
+	} else {
+		pool->connecting--;
+		pool->counters.connect_failures += trouble != NULL;
+		if (trouble)
+			pool_give_up(pool, trouble);
+	}
+	pool_kick(pool);
+}
+
+static void pool_on_freed(struct conn *conn)
+{
+	struct pool *pool = conn->config->owner;
+
+	list_remove(&pool->conns, &conn->node);
+	pool_kick(pool);
+}
+
+/* --- the turn --- */
+
+static void pool_hand_back(struct pool *pool)
+{
+	/* Not those that come meanwhile: they are for the next turn. */
+	for (size_t left = pool->finished.count; left > 0; left--) {
+		struct build *build = build_of(list_pop_front(&pool->finished));
+		build->work = NULL;
+		build->done(build);
+	}
+}
+
+static struct statement *pool_statement_of(struct pool *pool, const struct build *build)
+{
+	return &pool->statements[build->key.keyspace->index];
+}
+
+static void pool_hand_out(struct pool *pool)
+{
+	size_t wanted;
+	struct statement *unknown;
+	struct conn *conn;
+
+	while (!list_empty(&pool->waiting) && (conn = pool_take_idle(pool))) {
+		struct build *build = build_of(list_pop_front(&pool->waiting));
+		build->work = conn;
+		pool->counters.building++;
+		conn_work(conn, pool_statement_of(pool, build), build);
+	}
+	unknown = pool_probe_wanted(pool);
+	if (unknown && list_empty(&pool->waiting) && (conn = pool_take_idle(pool))) {
+		pool->is_learning = true;
+		conn_work(conn, unknown, NULL);
+		unknown = NULL;
+	}
+	wanted = pool->waiting.count + (unknown != NULL);
+	while (pool->connecting < wanted && pool->counters.connections < pool->conns_max) {
+		pool_open_one(pool);
+		wanted = pool->waiting.count + (unknown && pool->probing);
+	}
+}
+
+static void pool_on_gone(uv_handle_t *handle)
+{
+	struct pool *pool = handle->data;
+
+	if (pool->closed)
+		pool->closed(pool, pool->closed_arg);
+	for (uint32_t i = 0; i < pool->statements_count; i++)
+		statement_close(&pool->statements[i]);
+	mem_free(pool);
+}
+
+static void pool_on_turn(uv_idle_t *handle)
+{
+	struct pool *pool = handle->data;
+
+	CHECK(uv_idle_stop(handle) == 0);
+	pool_hand_back(pool);
+	if (!pool->closing)
+		pool_hand_out(pool);
+	if (pool->probe_done && !pool->probing)
+		pool_probe_tell(pool);
+	if (pool->closing && list_empty(&pool->conns) && list_empty(&pool->finished) &&
+	    !uv_is_closing((uv_handle_t *)handle))
+		uv_close((uv_handle_t *)handle, pool_on_gone);
+}
+
+/* --- birth and end --- */
+
+static int pool_check_dsn(const char *dsn)
+{
+	/* libpq's message about a DSN may quote parts of it, and so a password. */
+	char *message = NULL;
+	PQconninfoOption *options = PQconninfoParse(dsn, &message);
+	int error = options ? 0 : message ? -EINVAL : -ENOMEM;
+
+	PQfreemem(message);
+	PQconninfoFree(options);
+	return error;
+}
+
+static int64_t pool_connect_timeout_ms(const struct origin_policy *policy)
+{
+	int64_t ms = policy->build_timeout_us / 1000;
+
+	if (ms < 1)
+		return 1;
+	return ms < CONNECT_TIMEOUT_MS_MAX ? ms : CONNECT_TIMEOUT_MS_MAX;
+}
+
+int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struct policy *policies,
+		size_t policies_count, const char *lock_namespace, struct pool **ret_pool)
+{
+	static const struct conn_events events = {
+		.opened = pool_on_opened,
+		.idle = pool_on_idle,
+		.finished = pool_on_finished,
+		.closed = pool_on_closed,
+		.freed = pool_on_freed,
+	};
+	int error = pool_check_dsn(policy->dsn);
+	struct pool *pool;
+
+	CHECK(policy->concurrency > 0 && policies_count <= KEYSPACES_MAX);
+	if (error)
+		return error;
+	pool = mem_zalloc(sizeof(*pool) + policies_count * sizeof(pool->statements[0]));
+	if (!pool)
+		return -ENOMEM;
+	pool->config = (struct conn_config){
+		.loop = loop,
+		.dsn = policy->dsn,
+		.locks = { lock_namespace, guard_slot_class(lock_namespace) },
+		.connect_timeout_ms = pool_connect_timeout_ms(policy),
+		.statements_count = (uint32_t)policies_count,
+		.events = &events,
+		.owner = pool,
+	};
+	pool->conns_max = (uint32_t)policy->concurrency;
+	pool->statements_count = (uint32_t)policies_count;
+	for (uint32_t i = 0; i < pool->statements_count; i++)
+		statement_init(&pool->statements[i], &policies[i], i);
+	list_init(&pool->conns);
+	list_init(&pool->idle);
+	list_init(&pool->waiting);
+	list_init(&pool->finished);
+	CHECK(uv_idle_init(loop, &pool->turn) == 0);
+	pool->turn.data = pool;
+	*ret_pool = pool;
+	return 0;
+}
+
+void pool_close(struct pool *pool, pool_cb closed, void *arg)
+{
+	CHECK(!pool->closing);
+	pool->closing = true;
+	pool->closed = closed;
+	pool->closed_arg = arg;
+	pool->probing = false;
+	while (!list_empty(&pool->waiting))
+		pool_cancel_waiting(pool, build_of(list_first(&pool->waiting)));
+	list_foreach (&pool->conns, node)
+		conn_close(container_of(node, struct conn, node));
+	pool_kick(pool);
+}
+
+const char *pool_trouble(const struct pool *pool)
+{
+	return pool->has_trouble ? pool->trouble.text : NULL;
+}
+
+const struct statement *pool_statement(const struct pool *pool, uint32_t index)
+{
+	CHECK(index < pool->statements_count);
+	return &pool->statements[index];
+}
+
+const struct pool_counters *pool_counters(const struct pool *pool)
+{
+	return &pool->counters;
+}

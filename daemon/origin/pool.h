@@ -1,0 +1,72 @@
+/* The origin that core/origin.h asks for: builds on PostgreSQL, over a pool of connections.
+ *
+ * Connections are opened on demand, at most `concurrency` of them; idle ones are kept for a while,
+ * most recently used first, and watched, so that those of a server that went away are never used. A
+ * build that finds none waits for one: in turn, and never longer than a connection takes to be made
+ * or to be given up (conn.h has the limits). The pool retries nothing and backs off from nothing:
+ * that is the core's.
+ *
+ *   a connection can't be made   the builds that waited for it are LOST (or there was NO_ROOM)
+ *   a connection breaks          its build is LOST, the others go on
+ *
+ * A keyspace's query is prepared when it is first needed. Whether it can be is known after
+ * pool_probe, or after the first build. All on the loop's thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/policy.h"
+#include "core/origin.h"
+#include "origin/statement.h"
+
+/* X(name): `connections` and `building` go up and down, the others only grow */
+#define POOL_COUNTER_MAP(X)                                                                        \
+	X(connections)                                                                             \
+	X(building)                                                                                \
+	X(connects)                                                                                \
+	X(connect_failures)                                                                        \
+	X(lost)                                                                                    \
+	X(cancels)
+
+struct pool_counters {
+#define X(name) uint64_t name;
+	POOL_COUNTER_MAP(X)
+#undef X
+};
+
+struct pool;
+typedef void (*pool_cb)(struct pool *pool, void *arg);
+
+/* A pool for the keyspaces, numbered as in `policies`; all arguments are borrowed until it is
+   closed. Nothing connects yet. `lock_namespace` is the same in all daemons of one fleet and names
+   its advisory locks. 0, -EINVAL where the DSN is not one, -ENOMEM, or another negative errno. */
+int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struct policy *policies,
+		size_t policies_count, const char *lock_namespace, struct pool **ret_pool)
+	__attribute__((warn_unused_result));
+
+/* The interface that the pump takes; valid until pool_close. Builds still under way when the pool
+   is closed are CANCELLED. */
+struct origin pool_origin(struct pool *pool);
+
+/* Prepares every keyspace's query that isn't known to be fine, one after the other, while builds go
+   first. `done` (NULL: nobody asks) fires once, later: when all are known, or as soon as the origin
+   can't be reached, which pool_trouble then tells; also when the pool is closed. One at a time. */
+void pool_probe(struct pool *pool, pool_cb done, void *arg);
+
+/* Why the last connection could not be made or was lost; NULL if none was, or one has been made
+   since. Valid until the loop goes on. */
+const char *pool_trouble(const struct pool *pool);
+
+/* What is known of a keyspace's query: its state and error, parameter types and columns. Valid
+   until the loop goes on. */
+const struct statement *pool_statement(const struct pool *pool, uint32_t index);
+
+const struct pool_counters *pool_counters(const struct pool *pool);
+
+/* Ends all builds and connections at once. `closed` (may be NULL) fires once, later; the pool is
+   gone when it returns. */
+void pool_close(struct pool *pool, pool_cb closed, void *arg);

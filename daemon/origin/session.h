@@ -1,0 +1,48 @@
+/* One libpq connection on the loop: the socket and its watching, nothing of what is said on it.
+ *
+ *   session_open ──> … PQconnectPoll … ──> opened ──> readable … readable ──> session_close
+ *                          └─> broken                     └─> broken
+ *
+ * Once open it is non-blocking and in pipeline mode. Embedded in its owner, which closes it also
+ * after `broken`; the events fire from the loop only, never inside a call. What libpq may block in:
+ * resolving host names. libpq may change its socket while it connects, so the poll handle is a
+ * block of its own, which outlives the session by one turn of the loop.
+ */
+#pragma once
+
+#include <libpq-fe.h>
+#include <uv.h>
+
+struct session;
+
+struct session_events {
+	void (*opened)(struct session *session);
+	void (*readable)(struct session *session); /* PQconsumeInput is done: look for results */
+	void (*broken)(struct session *session, const char *message); /* libpq's; borrowed */
+};
+
+struct session_watch;
+
+struct session {
+	uv_loop_t *loop;                     /* borrowed */
+	const struct session_events *events; /* borrowed, static */
+	PGconn *pg;                          /* owned; NULL once closed */
+	struct session_watch *watch;         /* owned until session_close; it frees itself */
+	int doomed;                          /* the server has said that it ends the session */
+};
+
+/* Starts connecting with libpq's parameters, of which `dbname` may be a whole DSN. 0, or -1: it
+   failed at once, see PQerrorMessage (`pg` is NULL when memory is missing); no event follows. */
+int session_open(struct session *session, uv_loop_t *loop, const struct session_events *events,
+		 const char *const *keywords, const char *const *values)
+	__attribute__((warn_unused_result));
+
+/* Sends what libpq holds back, and keeps watching. 0, or -1: broken, see PQerrorMessage. */
+int session_flush(struct session *session) __attribute__((warn_unused_result));
+
+/* Whether an idle session can take a statement now: nothing has come that says otherwise. Looks at
+   the socket; does not wait. */
+int session_is_alive(struct session *session);
+
+/* Ends it at once; no event fires any more. Accepts a zeroed session. */
+void session_close(struct session *session);
