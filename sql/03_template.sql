@@ -14,8 +14,8 @@ DECLARE
 	part     text[];
 	problem  text;
 BEGIN
-	IF keyspace !~ '^[a-z0-9_.-]{1,64}$' THEN
-		problem := format('"%s" is no keyspace''s name: 1 to 64 of a-z 0-9 _ . -', keyspace);
+	IF keyspace !~ '^[A-Za-z0-9_.-]{1,64}$' THEN
+		problem := format('"%s" is no keyspace''s name: 1 to 64 of A-Z a-z 0-9 _ . -', keyspace);
 	END IF;
 	WHILE problem IS NULL AND rest <> '' LOOP
 		-- :{column} or :literal; a brace can stand in neither
