@@ -398,6 +398,7 @@ void course_on_store(struct engine *engine, struct flight *flight, int64_t now_u
 		CHECK(flight->state == FLIGHT_SETTLING);
 		on_settled(engine, flight, now_us, effects);
 		break;
+	case STORE_RENEW:
 	case STORE_FREE:
 	case STORE_INVALIDATE:
 		check_failed("verb", __FILE__, __LINE__, "%s is no flight's op",

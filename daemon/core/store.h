@@ -7,6 +7,9 @@
  *     never "no entry";
  *   - the store returns lengths, never moments: `left_us` counts from the operation's end.
  * Everything happens on the loop's thread.
+ *
+ * Besides answering, a store tells: struct store_listener. What it tells is never the answer to an
+ * operation, and comes on its own turn.
  */
 #pragma once
 
@@ -22,6 +25,7 @@
 #define STORE_VERB_MAP(X)                                                                          \
 	X(LOAD, load, "read the key's entry and claim")                                            \
 	X(LEASE, lease, "take the right to build the key, unless there is enough already")         \
+	X(RENEW, renew, "lengthen the lease, if it is still ours")                                 \
 	X(PERMIT, permit, "take a token of the rate and a slot of the concurrency")                \
 	X(FREE, free, "give a slot back: its statement ended")                                     \
 	X(SAVE, save, "store the entry and give the lease back, if the lease is still ours")       \
@@ -41,7 +45,7 @@ enum store_outcome {
 	STORE_FAILED,  /* LEASE: a failure of the key is remembered: `failure` */
 	STORE_HELD,    /* LEASE: someone else's, for at most `left_us` */
 	STORE_RETRY,   /* PERMIT: nothing free; try again in `left_us` */
-	STORE_REFUSED, /* SAVE: the lease is not ours any more, or what is there is newer */
+	STORE_REFUSED, /* SAVE, RENEW: the lease is not ours any more, or what is there is newer */
 	STORE_AWAY,    /* the store did not answer */
 };
 
@@ -63,28 +67,49 @@ struct store_op {
 	store_done_cb done;
 
 	/* What is asked. */
-	uint64_t token;     /* LEASE, SAVE, RELEASE, PERMIT, FREE: a random number of the flight */
-	struct want want;   /* LEASE */
-	int64_t length_us;  /* LEASE, PERMIT: ends by itself after this */
-	int64_t reach_us;   /* PERMIT: how far ahead it may be booked */
-	bool background;    /* PERMIT: what is free now, and at most half of the slots */
-	int slot;           /* PERMIT: out; FREE: in */
-	struct entry entry; /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
+	uint64_t token; /* LEASE, RENEW, SAVE, RELEASE, PERMIT, FREE: the flight's random number */
+	uint64_t known_fence; /* LOAD: the near entry's; an entry of no greater fence comes without
+				 its value. LEASE: the new fence is greater than this */
+	struct want want;     /* LEASE */
+	int64_t length_us;    /* LEASE, RENEW, PERMIT: ends by itself after this */
+	int64_t reach_us;     /* PERMIT: how far ahead it may be booked */
+	bool background;      /* PERMIT: what is free now, and at most half of the slots */
+	int slot;             /* PERMIT: out; FREE: in */
+	struct entry entry;   /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
 	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted */
 	bool hard;              /* INVALIDATE: also forbids to serve the old value stale */
 
 	/* The answer. */
 	enum store_outcome outcome;
-	bool has_entry;   /* LOAD, LEASE */
+	bool has_entry;   /* LOAD, LEASE, SAVE/REFUSED: what is there */
+	bool has_value;   /* of it: false if LOAD left the value out */
 	bool has_claim;   /* LOAD: the store remembers something of the key */
 	bool has_failure; /* LOAD: `failure` is remembered and still holds */
 	uint64_t fence;   /* LOAD: the claim's; LEASE: the new one; INVALIDATE: the new floor */
-	int64_t left_us;  /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
-			     there; PERMIT/DONE: start in this long */
+	uint64_t floor; /* LOAD, LEASE, RENEW, SAVE: the claim's; a build of no greater fence is not
+			   known to be after the last change. 0: none */
+	int64_t left_us; /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
+			    there; PERMIT/DONE: start in this long */
 
 	/* The implementation's own. */
 	struct list_node node;
 	void *work;
+};
+
+/* What a store tells by itself. Each may come at any time, also for keys that nobody here knows. */
+struct store_listener {
+	void *impl;
+
+	/* Another's lease of the key ended, or a newer entry was stored: whoever waits looks again.
+	 */
+	void (*settled)(void *impl, const char *key, size_t len, uint64_t fence);
+
+	/* The key changed or was invalidated: what was built under a fence of at most `floor` is
+	   not fresh any more; `hard`: nor may it be served stale. */
+	void (*changed)(void *impl, const char *key, size_t len, uint64_t floor, bool hard);
+
+	/* Until this moment no change can have gone untold; in the past: trust is lost. */
+	void (*trusted)(void *impl, int64_t until_us);
 };
 
 struct store {

@@ -182,6 +182,17 @@ static void do_save(struct memory_store *memory, struct store_op *op, int64_t no
 	claim_settle(memory, claim, now_us);
 }
 
+static void do_renew(struct memory_store *memory, struct store_op *op, int64_t now_us)
+{
+	struct claim *claim = claim_find(memory, &op->key);
+	if (!lease_is_ours(claim, op, now_us)) {
+		op->outcome = STORE_REFUSED;
+		return;
+	}
+	claim->lease_until_us = now_us + op->length_us;
+	claim_settle(memory, claim, now_us);
+}
+
 static void remember_failure(struct memory_store *memory, struct claim *claim,
 			     const struct failure *failure)
 {
@@ -271,6 +282,9 @@ static void carry_out(struct memory_store *memory, struct store_op *op, int64_t 
 		break;
 	case STORE_LEASE:
 		do_lease(memory, op, now_us);
+		break;
+	case STORE_RENEW:
+		do_renew(memory, op, now_us);
 		break;
 	case STORE_PERMIT:
 		do_permit(memory, op, now_us);
