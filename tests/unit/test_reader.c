@@ -5,6 +5,13 @@
 
 #include "wire_help.h"
 
+/* msgpack-c has no pointer where there are no bytes. */
+static void check_bytes(struct wire_span ours, const char *theirs, uint32_t len)
+{
+	cr_assert_eq(ours.len, len);
+	cr_assert(len == 0 || memcmp(ours.data, theirs, len) == 0);
+}
+
 /* What each encoding must be read as, and msgpack-c reads it as. */
 static void check_same(struct reader *r, const msgpack_object *object)
 {
@@ -34,18 +41,15 @@ static void check_same(struct reader *r, const msgpack_object *object)
 		break;
 	case MSGPACK_OBJECT_STR:
 		cr_assert_eq(value.type, MP_STR);
-		cr_assert_eq(value.bytes.len, object->via.str.size);
-		cr_assert_arr_eq(value.bytes.data, object->via.str.ptr, value.bytes.len);
+		check_bytes(value.bytes, object->via.str.ptr, object->via.str.size);
 		break;
 	case MSGPACK_OBJECT_BIN:
 		cr_assert_eq(value.type, MP_BIN);
-		cr_assert_eq(value.bytes.len, object->via.bin.size);
-		cr_assert_arr_eq(value.bytes.data, object->via.bin.ptr, value.bytes.len);
+		check_bytes(value.bytes, object->via.bin.ptr, object->via.bin.size);
 		break;
 	case MSGPACK_OBJECT_EXT:
 		cr_assert_eq(value.type, MP_EXT);
-		cr_assert_eq(value.bytes.len, object->via.ext.size);
-		cr_assert_arr_eq(value.bytes.data, object->via.ext.ptr, value.bytes.len);
+		check_bytes(value.bytes, object->via.ext.ptr, object->via.ext.size);
 		break;
 	case MSGPACK_OBJECT_ARRAY:
 		cr_assert_eq(value.type, MP_ARRAY);
