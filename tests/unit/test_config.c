@@ -235,6 +235,8 @@ Test(config, unknown_keys_get_a_suggestion_or_the_list)
 	REFUSE({ GOOD "keyspace: []\n", "3:1: unknown key \"keyspace\"; did you mean keyspaces?" },
 	       { GOOD "listen: { sokcet: /s }\n",
 		 "3:11: listen: unknown key \"sokcet\"; did you mean socket?" },
+	       { "origin: { dns: x, dsn: x, concurrency: 1, budget: 1/s }\n" KEYSPACE,
+		 "1:11: origin: unknown key \"dns\"; did you mean dsn?" },
 	       { GOOD "limits: { requests-per-connection: 1 }\n",
 		 "3:11: limits: unknown key \"requests-per-connection\"; did you mean "
 		 "requests_per_connection?" },
@@ -340,6 +342,12 @@ Test(config, keyspaces_have_names_of_their_own)
 			"- { name: b, query: q, fresh: 1m }\n"
 			"- { name: a, query: q, fresh: 1m }\n",
 		 "5:11: keyspaces[2].name: \"a\" is the keyspace on line 3 already; expected "
+		 "another "
+		 "name" },
+	       { ORIGIN "keyspaces:\n"
+			"- { name: a, query: q, fresh: 1m }\n"
+			"- { name: a, query: q, fresh: 1m }\n",
+		 "4:11: keyspaces[1].name: \"a\" is the keyspace on line 3 already; expected "
 		 "another "
 		 "name" },
 	       { ORIGIN "keyspaces: [ { name: \"a:b\", query: q, fresh: 1m } ]\n",
@@ -561,6 +569,12 @@ Test(config, warnings_do_not_refuse)
 		       "f.yaml:3:42: warning: keyspaces[0].fresh: with stale a value lives 5s, but "
 		       "its build may take 30s, and that counts; expected a longer life, or a "
 		       "shorter build_timeout\n");
+	free(found);
+
+	static const char long_enough[] =
+		ORIGIN "keyspaces: [ { name: a, query: q, fresh: 20s, stale: 10s } ]\n";
+	found = findings_of(long_enough, sizeof long_enough - 1, &r);
+	cr_assert_str_eq(found, "");
 	free(found);
 
 	found = findings_of(ORIGIN "keyspaces: []\n", strlen(ORIGIN "keyspaces: []\n"), &r);
