@@ -1,0 +1,250 @@
+#include "rpc/dispatch.h"
+
+#include <string.h>
+
+#include "core/engine.h"
+#include "proto/key.h"
+#include "rpc/about.h"
+#include "rpc/call.h"
+#include "rpc/keyop.h"
+#include "rpc/mget.h"
+#include "rpc/peer.h"
+#include "rpc/reply.h"
+#include "rpc/server.h"
+
+/* A request on its way to its handler. */
+struct ask {
+	struct peer *peer; /* borrowed */
+	enum method method;
+	uint32_t id;
+	struct reader params;
+};
+typedef enum status (*handler)(struct ask *ask, struct wire_error *error);
+
+/* Finds the keyspace of a key that has been read. */
+static enum status find_key(struct server *server, const struct wire_key *read, struct key *ret_key,
+			    struct wire_error *error)
+{
+	struct engine *engine = server->pump->engine;
+	struct keyspace *keyspace = engine_keyspace(engine, read->text, read->keyspace_len);
+	char quoted[WIRE_QUOTED_MAX];
+
+	if (!keyspace)
+		return wire_refuse(error, STATUS_UNKNOWN_KEYSPACE, "there is no keyspace \"%s\"",
+				   wire_quote(read->text, read->keyspace_len, quoted));
+	engine_key(engine, keyspace, read->text, read->len, ret_key);
+	return STATUS_OK;
+}
+
+enum status dispatch_key(struct server *server, struct reader *params, struct key *ret_key,
+			 struct wire_error *error)
+{
+	struct wire_key read;
+	enum status status = key_read(params, server->key_scratch, &read, error);
+
+	return status == STATUS_OK ? find_key(server, &read, ret_key, error) : status;
+}
+
+/* Milliseconds as µs; what is beyond all times is as good as never, and can be added to a moment.
+ */
+static int64_t us_of(int64_t ms)
+{
+	const int64_t never_us = INT64_MAX / 4;
+
+	return ms < never_us / 1000 ? ms * 1000 : never_us;
+}
+
+void dispatch_query(const struct options *options, enum query_kind kind, struct query *query)
+{
+	query->kind = kind;
+	query->has_max_stale = options->max_stale_ms != OPTION_UNSET;
+	query->has_min_version = options->min_version != OPTION_UNSET;
+	query->has_if_older = options->if_older_ms != OPTION_UNSET;
+	query->max_stale_us = query->has_max_stale ? us_of(options->max_stale_ms) : 0;
+	query->min_version = query->has_min_version ? options->min_version : 0;
+	query->if_older_us = query->has_if_older ? us_of(options->if_older_ms) : 0;
+	query->wait_us = options->wait_ms != OPTION_UNSET ? us_of(options->wait_ms)
+							  : query->key.keyspace->policy->wait_us;
+}
+
+static enum status read_key_and_options(struct ask *ask, struct key *ret_key,
+					struct options *ret_options, struct wire_error *error)
+{
+	enum status status = dispatch_key(ask->peer->server, &ask->params, ret_key, error);
+
+	if (status != STATUS_OK)
+		return status;
+	return options_read(&ask->params, ask->method, ret_options, error);
+}
+
+static enum status serve_query(struct ask *ask, enum query_kind kind, struct wire_error *error)
+{
+	struct query query;
+	struct options options;
+	enum status status = read_key_and_options(ask, &query.key, &options, error);
+
+	if (status != STATUS_OK)
+		return status;
+	dispatch_query(&options, kind, &query);
+	call_ask(ask->peer, ask->id, &query);
+	return STATUS_OK;
+}
+
+static enum status serve_get(struct ask *ask, struct wire_error *error)
+{
+	return serve_query(ask, QUERY_GET, error);
+}
+
+static enum status serve_refresh(struct ask *ask, struct wire_error *error)
+{
+	return serve_query(ask, QUERY_REFRESH, error);
+}
+
+static enum status serve_mget(struct ask *ask, struct wire_error *error)
+{
+	struct options options;
+	struct wire_span keys = { 0 }, key;
+	enum status status;
+	uint32_t count;
+
+	if (!reader_array(&ask->params, &count))
+		return wire_refuse(error, STATUS_BAD_REQUEST, "the keys of mget are no array");
+	if (count > MGET_KEYS_MAX)
+		return wire_refuse(error, STATUS_TOO_LARGE, "mget takes at most %d keys",
+				   MGET_KEYS_MAX);
+	keys.data = (const char *)ask->params.at;
+	for (uint32_t i = 0; i < count; i++) {
+		if (!reader_skip(&ask->params, &key))
+			return wire_refuse(error, STATUS_BAD_REQUEST, "the keys are not whole");
+		keys.len += key.len;
+	}
+	status = options_read(&ask->params, ask->method, &options, error);
+	if (status == STATUS_OK)
+		mget_ask(ask->peer, ask->id, count, keys, &options);
+	return status;
+}
+
+static enum status serve_invalidate(struct ask *ask, struct wire_error *error)
+{
+	struct options options;
+	struct mp_value first;
+	enum status status;
+	struct key key;
+
+	if (reader_peek(&ask->params, &first) && first.type == MP_MAP)
+		return wire_refuse(error, STATUS_BAD_REQUEST,
+				   "invalidating a whole keyspace is not served yet");
+	status = read_key_and_options(ask, &key, &options, error);
+	if (status == STATUS_OK)
+		keyop_invalidate(ask->peer, ask->id, &key, options.hard == 1);
+	return status;
+}
+
+static enum status serve_inspect(struct ask *ask, struct wire_error *error)
+{
+	struct options options;
+	struct key key;
+	enum status status = read_key_and_options(ask, &key, &options, error);
+
+	if (status == STATUS_OK)
+		keyop_inspect(ask->peer, ask->id, &key);
+	return status;
+}
+
+/* The methods that take nothing and know the answer. */
+static enum status serve_about(struct ask *ask, struct wire_error *error,
+			       void (*about)(struct server *server, struct wire_buf *b))
+{
+	struct options options;
+	enum status status = options_read(&ask->params, ask->method, &options, error);
+	struct reply reply;
+
+	if (status != STATUS_OK)
+		return status;
+	reply = reply_begin(ask->peer, ask->id);
+	about(ask->peer->server, &reply.out->bytes);
+	reply_end(&reply);
+	return STATUS_OK;
+}
+
+static void about_ping(struct server *server, struct wire_buf *b)
+{
+	(void)server;
+	wire_buf_str(b, "pong");
+}
+
+static enum status serve_ping(struct ask *ask, struct wire_error *error)
+{
+	return serve_about(ask, error, about_ping);
+}
+
+static enum status serve_hello(struct ask *ask, struct wire_error *error)
+{
+	return serve_about(ask, error, about_hello);
+}
+
+static enum status serve_stats(struct ask *ask, struct wire_error *error)
+{
+	return serve_about(ask, error, about_stats);
+}
+
+static enum status serve_keyspaces(struct ask *ask, struct wire_error *error)
+{
+	return serve_about(ask, error, about_keyspaces);
+}
+
+static const handler handlers[] = {
+#define X(NAME, name, params, text) [METHOD_##NAME] = serve_##name,
+	METHOD_MAP(X)
+#undef X
+};
+
+static enum status refuse_method(struct wire_span name, struct wire_error *error)
+{
+	static const char *const later[] = { "warm", "warm_status", "warm_cancel",
+					     "top",  "reload",      "log" };
+	char quoted[WIRE_QUOTED_MAX];
+
+	wire_quote(name.data, name.len, quoted);
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (strlen(later[i]) == name.len && memcmp(later[i], name.data, name.len) == 0)
+			return wire_refuse(error, STATUS_UNKNOWN_METHOD,
+					   "%s is not served by this version", quoted);
+	return wire_refuse(error, STATUS_UNKNOWN_METHOD, "there is no method \"%s\"", quoted);
+}
+
+void dispatch(struct peer *peer, const struct rpc_message *message)
+{
+	const int method = method_from_name(message->method.data, message->method.len);
+	struct ask ask = { .peer = peer, .id = message->id };
+	struct wire_error error;
+	enum status status;
+
+	if (method < 0) {
+		status = refuse_method(message->method, &error);
+	} else {
+		ask.method = (enum method)method;
+		reader_init(&ask.params, message->params.data, message->params.len);
+		status = handlers[method](&ask, &error);
+	}
+	if (status != STATUS_OK)
+		reply_error(peer, message->id, status, error.text);
+}
+
+void dispatch_plain_get(struct peer *peer, uint32_t id, struct wire_span key)
+{
+	struct server *server = peer->server;
+	struct query query = { .kind = QUERY_GET };
+	struct wire_error error;
+	struct wire_key read;
+	enum status status = key_parse(key.data, key.len, server->key_scratch, &read, &error);
+
+	if (status == STATUS_OK)
+		status = find_key(server, &read, &query.key, &error);
+	if (status != STATUS_OK) {
+		reply_error(peer, id, status, error.text);
+		return;
+	}
+	query.wait_us = query.key.keyspace->policy->wait_us;
+	call_ask(peer, id, &query);
+}

@@ -1,0 +1,25 @@
+/* From a message to its method: params are read and checked here, and handed on as plain data. */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/request.h"
+#include "proto/method.h"
+#include "proto/rpc.h"
+
+struct peer;
+struct server;
+
+/* Serves a request, and replies, now or later. The message is borrowed for the call. */
+void dispatch(struct peer *peer, const struct rpc_message *message);
+
+/* The same for a `get` without options, whose key has not been checked: the hot path. */
+void dispatch_plain_get(struct peer *peer, uint32_t id, struct wire_span key);
+
+/* Reads a key and finds its keyspace. The key's bytes are borrowed from the params or from the
+ * server's scratch: until the next call. */
+enum status dispatch_key(struct server *server, struct reader *params, struct key *ret_key,
+			 struct wire_error *error) __attribute__((warn_unused_result));
+
+/* Completes a query whose key is set by the request's options and its keyspace's policy. */
+void dispatch_query(const struct options *options, enum query_kind kind, struct query *query);

@@ -1,0 +1,116 @@
+#include "rpc/inspect.h"
+
+#include "rpc/reply.h"
+
+static const char *phase_name(const struct entry *entry, int64_t now_us)
+{
+	switch (entry_phase(entry, now_us)) {
+	case ENTRY_FRESH:
+		return "fresh";
+	case ENTRY_STALE:
+		return "stale";
+	case ENTRY_DEAD:
+		return "dead";
+	}
+	return "dead";
+}
+
+static void put_int(struct wire_buf *b, const char *name, int64_t number)
+{
+	wire_buf_str(b, name);
+	wire_buf_int(b, number);
+}
+
+/* Fences are above 2^63 never, as they begin as µs of the clock and grow by one. */
+static void put_entry(struct wire_buf *b, const struct entry *entry, int64_t now_us)
+{
+	wire_buf_map(b, 11);
+	wire_buf_str(b, "phase");
+	wire_buf_str(b, phase_name(entry, now_us));
+	wire_buf_str(b, "absent");
+	wire_buf_bool(b, entry->absent);
+	wire_buf_str(b, "bytes");
+	if (entry->value)
+		wire_buf_int(b, entry->value->len);
+	else
+		wire_buf_nil(b);
+	wire_buf_str(b, "version");
+	if (entry->has_version)
+		wire_buf_int(b, entry->version);
+	else
+		wire_buf_nil(b);
+	put_int(b, "fence", (int64_t)entry->fence);
+	put_int(b, "covers", entry->covers);
+	put_int(b, "age_ms", ms_passed(now_us - entry->generated_at_us));
+	put_int(b, "fresh_for_ms", ms_passed(entry->fresh_until_us - now_us));
+	put_int(b, "stale_for_ms", ms_passed(entry->stale_until_us - now_us));
+	put_int(b, "build_us", entry->build_us);
+	wire_buf_str(b, "changed");
+	wire_buf_bool(b, entry->changed);
+}
+
+static void put_failure(struct wire_buf *b, const struct inspection *inspection)
+{
+	const struct failure *failure = &inspection->failure;
+
+	wire_buf_str(b, "failure");
+	if (!inspection->has_failure) {
+		wire_buf_nil(b);
+		return;
+	}
+	wire_buf_map(b, 3);
+	wire_buf_str(b, "code");
+	wire_buf_str(b, status_name(failure->status));
+	wire_buf_str(b, "text");
+	if (failure->text)
+		wire_buf_str_len(b, failure->text->bytes, failure->text->len);
+	else
+		wire_buf_str(b, status_text(failure->status));
+	put_int(b, "for_ms", ms_passed(failure->until_us - inspection->now_us));
+}
+
+static void put_claim(struct wire_buf *b, const struct inspection *inspection)
+{
+	if (!inspection->has_claim) {
+		wire_buf_nil(b);
+		return;
+	}
+	wire_buf_map(b, 3);
+	put_int(b, "fence", (int64_t)inspection->claim_fence);
+	put_int(b, "held_ms", ms_up(inspection->claim_held_us));
+	put_failure(b, inspection);
+}
+
+static void put_flight(struct wire_buf *b, const struct inspection *inspection)
+{
+	if (!inspection->has_flight) {
+		wire_buf_nil(b);
+		return;
+	}
+	wire_buf_map(b, 3);
+	wire_buf_str(b, "state");
+	wire_buf_str(b, inspection->flight_state);
+	put_int(b, "age_ms", ms_passed(inspection->flight_age_us));
+	put_int(b, "waiters", inspection->flight_waiters);
+}
+
+void inspect_put(struct wire_buf *b, const struct inspection *inspection)
+{
+	wire_buf_map(b, 5);
+	wire_buf_str(b, "key");
+	wire_buf_str_len(b, inspection->key.bytes, inspection->key.len);
+	wire_buf_str(b, "near");
+	if (inspection->has_near)
+		put_entry(b, &inspection->near, inspection->now_us);
+	else
+		wire_buf_nil(b);
+	wire_buf_str(b, "store");
+	if (inspection->has_store)
+		put_entry(b, &inspection->store, inspection->now_us);
+	else
+		wire_buf_nil(b);
+	wire_buf_str(b, "claim");
+	put_claim(b, inspection);
+	wire_buf_str(b, "flight");
+	put_flight(b, inspection);
+}

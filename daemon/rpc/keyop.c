@@ -1,0 +1,129 @@
+#include "rpc/keyop.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "core/pump.h"
+#include "rpc/inspect.h"
+#include "rpc/peer.h"
+#include "rpc/reply.h"
+#include "rpc/server.h"
+
+struct keyop {
+	struct list_node node; /* in peer->ops */
+	struct server *server; /* borrowed: it waits for its operations */
+	struct peer *peer;     /* borrowed; NULL: an orphan */
+	uint32_t id;
+	union {
+		struct invalidation invalidation;
+		struct inspection inspection;
+	};
+	char bytes[]; /* the key's */
+};
+
+/* NULL: it has been refused. */
+static struct keyop *keyop_create(struct peer *peer, uint32_t id, const struct key *key,
+				  struct key *ret_own_key)
+{
+	struct keyop *op;
+	const char *why;
+
+	if (!peer_admit(peer, 1, &why)) {
+		reply_error(peer, id, STATUS_OVERLOADED, why);
+		return NULL;
+	}
+	op = mem_zalloc(sizeof(*op) + key->len);
+	if (!op) {
+		peer_discharge(peer, 1);
+		reply_error(peer, id, STATUS_OVERLOADED, "out of memory");
+		return NULL;
+	}
+	memcpy(op->bytes, key->bytes, key->len);
+	*ret_own_key = *key;
+	ret_own_key->bytes = op->bytes;
+	op->server = peer->server;
+	op->peer = peer;
+	op->id = id;
+	list_push_back(&peer->ops, &op->node);
+	op->server->ops++;
+	return op;
+}
+
+static void keyop_free(struct keyop *op)
+{
+	struct server *server = op->server;
+
+	if (op->peer) {
+		list_remove(&op->peer->ops, &op->node);
+		peer_discharge(op->peer, 1);
+	}
+	mem_free(op);
+	server->ops--;
+	server_may_be_closed(server);
+}
+
+static void keyop_on_invalidated(struct invalidation *invalidation)
+{
+	struct keyop *op = container_of(invalidation, struct keyop, invalidation);
+	struct reply reply;
+
+	if (op->peer && invalidation->status == STATUS_OK) {
+		reply = reply_begin(op->peer, op->id);
+		wire_buf_map(&reply.out->bytes, 0);
+		reply_end(&reply);
+	} else if (op->peer) {
+		reply_error(op->peer, op->id, invalidation->status,
+			    "the store did not answer; here the key is invalidated");
+	}
+	keyop_free(op);
+}
+
+void keyop_invalidate(struct peer *peer, uint32_t id, const struct key *key, bool hard)
+{
+	struct key own_key;
+	struct keyop *op = keyop_create(peer, id, key, &own_key);
+
+	if (!op)
+		return;
+	op->invalidation = (struct invalidation){
+		.key = own_key,
+		.hard = hard,
+		.done = keyop_on_invalidated,
+	};
+	pump_invalidate(peer->server->pump, &op->invalidation);
+}
+
+static void keyop_on_inspected(struct inspection *inspection)
+{
+	struct keyop *op = container_of(inspection, struct keyop, inspection);
+	struct reply reply;
+
+	if (op->peer) {
+		reply = reply_begin(op->peer, op->id);
+		inspect_put(&reply.out->bytes, inspection);
+		reply_end(&reply);
+	}
+	keyop_free(op);
+}
+
+void keyop_inspect(struct peer *peer, uint32_t id, const struct key *key)
+{
+	struct key own_key;
+	struct keyop *op = keyop_create(peer, id, key, &own_key);
+
+	if (!op)
+		return;
+	op->inspection = (struct inspection){ .key = own_key, .done = keyop_on_inspected };
+	pump_inspect(peer->server->pump, &op->inspection);
+}
+
+void keyop_orphan_all(struct peer *peer)
+{
+	struct list_node *node;
+
+	while ((node = list_pop_front(&peer->ops))) {
+		container_of(node, struct keyop, node)->peer = NULL;
+		peer_discharge(peer, 1);
+	}
+}

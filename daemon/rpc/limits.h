@@ -1,0 +1,40 @@
+/* The ceilings of the socket's side, and the memory that they allow together.
+ *
+ * Of one connection at most
+ *   READ_HOLD_MAX                          requests that have come but are not read yet
+ * + OUTPUT_HIGH + VALUE_BYTES_MAX          replies that the client has not taken
+ * + REPLIES_HELD_MAX                       values that wait in an mget for its slower keys
+ * + requests_per_connection * a request's size
+ * and of all of them together READ_HOLD_ALL_MAX, REPLIES_ALL_MAX and the configured number of
+ * requests. A connection that idles has none of it.
+ */
+#pragma once
+
+#include "base/limits.h"
+
+enum {
+	LISTEN_BACKLOG = 4096,
+	ACCEPTS_PER_TURN = 64,
+	ACCEPT_PAUSE_MS = 100, /* when there is no file descriptor left to refuse with */
+	SURPLUS_MAX = 64,      /* connections over the limit that are kept to be told so */
+	FAREWELL_MS = 2000,    /* for a refused client to ask, for a closed one to hang up */
+
+	READ_BUFFER = 64 * 1024, /* shared by all connections */
+	READ_SMALL = 4 * 1024, /* a part of a request up to here is read on in the shared buffer */
+	READ_KEEP_MIN = 64,    /* the least room for one */
+	READ_HOLD_MAX = FRAME_BYTES_MAX + READ_BUFFER,
+	READ_HOLD_ALL_MAX = 64 * 1024 * 1024,
+	FRAMES_PER_TURN = 256, /* requests of one connection before the next one's turn */
+
+	VALUE_COPY_MAX = 4 * 1024 - 1, /* longer values are written from where they lie */
+	OUTPUT_HIGH = 1024 * 1024,     /* unsent bytes at which a connection is read no further */
+	OUTPUT_LOW = OUTPUT_HIGH / 2,  /* and below which it is again */
+	OUTPUT_COPIED_MAX = 64 * 1024 * 1024, /* of an outbox's own bytes */
+	OUTPUT_PER_TURN = 1024 * 1024, /* bytes sent to one connection before the next one's turn */
+	OUTBOX_SPARE_MAX = 8,          /* empty outboxes kept */
+	OUTBOX_SPARE_BYTES = 256 * 1024, /* and the largest that is worth keeping */
+	REPLIES_HELD_MAX = 2 * VALUE_BYTES_MAX,
+	REPLIES_ALL_MAX = 512 * 1024 * 1024,
+
+	MGET_KEYS_PER_TURN = 256, /* keys of one mget before others' turn */
+};

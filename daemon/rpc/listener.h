@@ -1,0 +1,42 @@
+/* The Unix socket that clients connect to, as a file: who owns its path, and for how long.
+ *
+ * Beside the socket lies `<socket>.lock`, which the daemon holds locked (flock) from before it
+ * touches the path until after it has left it. Only the holder takes over a stale socket file, so
+ * that two daemons that start together can't both think it theirs. A socket that somebody listens
+ * on without the lock (another program, or a lock file that was deleted) is found by connecting. A
+ * path that is no socket is never touched. The lock file stays: to remove it would let two
+ * daemons hold locks on two files of one name.
+ *
+ * Blocking calls on local files; for start and stop only.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/limits.h"
+#include "base/policy.h"
+
+enum listener_outcome {
+	LISTENER_OK,
+	LISTENER_IN_USE, /* another daemon serves there */
+	LISTENER_FAILED,
+};
+
+struct listener {
+	int fd;      /* listens; non-blocking, close-on-exec */
+	int lock_fd; /* holds the lock */
+	dev_t dev;   /* what the path named when it was ours */
+	ino_t ino;
+	char path[SOCKET_PATH_MAX + 1];
+};
+
+/* Binds policy->socket with its mode and group, and listens. On failure the listener is closed and
+ * `ret_text` (of `size` bytes) says why, with the path. */
+enum listener_outcome listener_open(struct listener *listener, const struct listen_policy *policy,
+				    char *ret_text, size_t size)
+	__attribute__((warn_unused_result));
+
+/* Stops listening, removes the socket's file if it is still ours, gives the lock back. Accepts a
+ * closed listener and a zeroed one. */
+void listener_close(struct listener *listener);

@@ -1,0 +1,144 @@
+/* A connection's output: replies gathered, sent, and held back when nobody reads them. */
+#include "base/check.h"
+#include "rpc/peer.h"
+#include "rpc/server.h"
+
+/* Brings what the server knows of this connection's unsent bytes up to date. */
+static void count_output(struct peer *peer)
+{
+	struct server *server = peer->server;
+	const size_t unsent = peer->out ? outbox_unsent(peer->out) : 0;
+
+	server->output_bytes += unsent;
+	server->output_bytes -= peer->out_counted;
+	peer->out_counted = unsent;
+}
+
+struct outbox *peer_out(struct peer *peer)
+{
+	struct server *server = peer->server;
+
+	peer_is_due(peer);
+	if (!peer->out)
+		peer->out = outbox_take(&server->outboxes);
+	if (peer->out)
+		return peer->out;
+	peer_break(peer, "out of memory");
+	return &server->no_outbox;
+}
+
+void peer_out_end(struct peer *peer, struct outbox *out, const struct outbox_mark *mark)
+{
+	if (!wire_buf_failed(&out->bytes))
+		return;
+	outbox_rewind(out, mark);
+	peer_break(peer, "out of memory");
+}
+
+/* A connection that leaves something unsent goes to the end of the laggards each time that its
+ * client has taken some. */
+static void note_lag(struct peer *peer, bool progress)
+{
+	struct list *laggards = &peer->server->laggards;
+	const bool linked = list_linked(&peer->lag);
+
+	if (linked && (progress || !peer->out))
+		list_remove(laggards, &peer->lag);
+	if (peer->out && (progress || !linked))
+		list_push_back(laggards, &peer->lag);
+}
+
+static void note_stall(struct peer *peer)
+{
+	const size_t unsent = peer->out_counted;
+
+	if (!peer->stalled && unsent >= OUTPUT_HIGH) {
+		peer->stalled = true;
+		peer->server->counters.stalls++;
+	} else if (peer->stalled && unsent < OUTPUT_LOW) {
+		peer->stalled = false;
+	}
+}
+
+void peer_send(struct peer *peer)
+{
+	struct server *server = peer->server;
+	size_t sent = 0;
+
+	if (!peer->out || peer->blocked || peer->broken)
+		return;
+	switch (outbox_send(peer->out, peer->fd, OUTPUT_PER_TURN, &sent)) {
+	case OUTBOX_EMPTY:
+		outbox_give(&server->outboxes, peer->out);
+		peer->out = NULL;
+		break;
+	case OUTBOX_BLOCKED:
+	case OUTBOX_TURN:
+		peer->blocked = true;
+		break;
+	case OUTBOX_BROKEN:
+		peer_break(peer, NULL);
+		break;
+	}
+	server->counters.bytes_out += sent;
+	if (!peer->out && peer->out_counted == 0)
+		return; /* as nearly always */
+	count_output(peer);
+	note_stall(peer);
+	note_lag(peer, sent > 0);
+}
+
+void peer_output_drop(struct peer *peer)
+{
+	outbox_give(&peer->server->outboxes, peer->out);
+	peer->out = NULL;
+	count_output(peer);
+	note_lag(peer, false);
+}
+
+bool peer_has_room(const struct peer *peer)
+{
+	return !peer->stalled && (!peer->out || outbox_unsent(peer->out) < OUTPUT_HIGH);
+}
+
+bool peer_admit(struct peer *peer, uint32_t weight, const char **ret_why)
+{
+	struct server *server = peer->server;
+	const struct limits_policy *limits = server->limits;
+
+	if (peer->weight + weight > (uint32_t)limits->requests_per_connection) {
+		server->counters.requests_refused++;
+		*ret_why = "too many requests wait on this connection";
+		return false;
+	}
+	if (server->weight + weight > (uint32_t)limits->requests) {
+		server->counters.requests_refused++;
+		*ret_why = "too many requests wait";
+		return false;
+	}
+	peer->weight += weight;
+	server->weight += weight;
+	return true;
+}
+
+void peer_discharge(struct peer *peer, uint32_t weight)
+{
+	CHECK(peer->weight >= weight && peer->server->weight >= weight);
+	peer->weight -= weight;
+	peer->server->weight -= weight;
+	/* It may have waited for no more than this to close. */
+	peer_is_due(peer);
+}
+
+void peer_hold(struct peer *peer, size_t bytes)
+{
+	peer->held_bytes += bytes;
+	peer->server->output_bytes += bytes;
+}
+
+void peer_unhold(struct peer *peer, size_t bytes)
+{
+	CHECK(peer->held_bytes >= bytes && peer->server->output_bytes >= bytes);
+	peer->held_bytes -= bytes;
+	peer->server->output_bytes -= bytes;
+}

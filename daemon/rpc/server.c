@@ -1,0 +1,300 @@
+#include "rpc/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "rpc/peer.h"
+
+/* ---- accepting ---- */
+
+static void server_on_acceptable(uv_poll_t *poll, int status, int events);
+
+static void watch_listener(struct server *server)
+{
+	uv_poll_start(&server->accept_poll, UV_READABLE, server_on_acceptable);
+}
+
+static void server_on_accept_timer(uv_timer_t *timer)
+{
+	watch_listener(container_of(timer, struct server, accept_timer));
+}
+
+static int open_reserve(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* No descriptor is left: the reserve is given up for a moment to end the client's waiting. Where
+ * not even that works, the kernel keeps the clients in its queue for a while; asking it again at
+ * once would only spin. Returns whether to go on. */
+static bool refuse_without_descriptors(struct server *server)
+{
+	int fd;
+
+	if (server->reserve_fd >= 0) {
+		close(server->reserve_fd);
+		fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd >= 0)
+			close(fd);
+		server->reserve_fd = open_reserve();
+		if (fd >= 0) {
+			server->counters.connections_refused++;
+			log_warning("connection.refused",
+				    LOG_TEXT("reason", "no file descriptors are left"),
+				    LOG_UINT("connections", server->peers.count));
+			return true;
+		}
+	}
+	server->counters.accept_pauses++;
+	log_warning("accept.paused", LOG_TEXT("reason", "no file descriptors are left"),
+		    LOG_UINT("connections", server->peers.count));
+	if (server->reserve_fd < 0)
+		server->reserve_fd = open_reserve();
+	uv_poll_stop(&server->accept_poll);
+	uv_timer_start(&server->accept_timer, server_on_accept_timer, ACCEPT_PAUSE_MS, 0);
+	return false;
+}
+
+static void refuse_silently(struct server *server, int fd, const char *why)
+{
+	close(fd);
+	server->counters.connections_refused++;
+	log_warning("connection.refused", LOG_TEXT("reason", why),
+		    LOG_UINT("connections", server->peers.count));
+}
+
+static void welcome(struct server *server, int fd)
+{
+	const size_t most = (size_t)server->limits->connections;
+	const bool surplus = server->peers.count - server->surplus >= most;
+
+	if (surplus && server->surplus >= SURPLUS_MAX) {
+		refuse_silently(server, fd, "there are too many connections");
+		return;
+	}
+	if (peer_open(server, fd, surplus) != 0) {
+		server->counters.connections_refused++;
+		log_warning("connection.refused", LOG_TEXT("reason", "out of memory"));
+		return;
+	}
+	if (surplus)
+		server->counters.connections_refused++;
+	else
+		server->counters.accepted++;
+}
+
+static void server_on_acceptable(uv_poll_t *poll, int status, int events)
+{
+	struct server *server = container_of(poll, struct server, accept_poll);
+
+	(void)status;
+	(void)events;
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		int fd = accept4(server->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			welcome(server, fd);
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+			   errno == ENOBUFS) {
+			if (!refuse_without_descriptors(server))
+				return;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			return; /* EAGAIN: no more for now */
+		}
+	}
+}
+
+/* ---- turns ---- */
+
+/* One client that doesn't read holds little; very many of them together must not hold much. */
+static void shed_laggards(struct server *server)
+{
+	while (server->output_bytes > REPLIES_ALL_MAX && !list_empty(&server->laggards)) {
+		struct peer *peer = container_of(list_first(&server->laggards), struct peer, lag);
+
+		server->counters.laggards_closed++;
+		peer_complain(peer, "too many replies are unread, these for the longest time");
+		peer_close(peer);
+	}
+}
+
+/* Nothing to do but to let the loop turn. */
+static void server_on_idle(uv_idle_t *idle)
+{
+	(void)idle;
+}
+
+/* Before the loop sleeps: a turn for each connection that is due, and what it writes is sent. */
+static void server_on_prepare(uv_prepare_t *prepare)
+{
+	struct server *server = container_of(prepare, struct server, prepare);
+	struct list_node *node;
+
+	if (!list_empty(&server->due))
+		server_now(server);
+	for (size_t i = server->due.count; i > 0 && (node = list_pop_front(&server->due)); i--)
+		peer_turn(container_of(node, struct peer, due));
+	shed_laggards(server);
+	if (list_empty(&server->due))
+		uv_idle_stop(&server->idle);
+	else if (!uv_is_active((uv_handle_t *)&server->idle))
+		uv_idle_start(&server->idle, server_on_idle);
+}
+
+/* ---- ends ---- */
+
+static void set_timer(struct server *server);
+
+static void close_all(struct server *server)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&server->peers)))
+		peer_close(container_of(node, struct peer, node));
+}
+
+static void server_on_timer(uv_timer_t *timer)
+{
+	struct server *server = container_of(timer, struct server, timer);
+	const int64_t now_ms = (int64_t)uv_now(server->loop);
+	struct list_node *node;
+
+	while ((node = list_first(&server->leaving))) {
+		struct peer *peer = container_of(node, struct peer, leave);
+
+		if (peer->leave_at_ms > now_ms)
+			break;
+		peer_close(peer);
+	}
+	if (server->closing && server->drain_until_ms <= now_ms)
+		close_all(server);
+	set_timer(server);
+}
+
+static void set_timer(struct server *server)
+{
+	const int64_t now_ms = (int64_t)uv_now(server->loop);
+	struct list_node *node = list_first(&server->leaving);
+	int64_t at_ms = node ? container_of(node, struct peer, leave)->leave_at_ms : INT64_MAX;
+
+	if (server->closing && !list_empty(&server->peers) && server->drain_until_ms < at_ms)
+		at_ms = server->drain_until_ms;
+	if (at_ms == INT64_MAX || uv_is_closing((uv_handle_t *)&server->timer))
+		return;
+	uv_timer_start(&server->timer, server_on_timer,
+		       at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
+}
+
+void server_leave_soon(struct server *server, struct peer *peer)
+{
+	peer->leave_at_ms = (int64_t)uv_now(server->loop) + FAREWELL_MS;
+	list_push_back(&server->leaving, &peer->leave);
+	if (!uv_is_active((uv_handle_t *)&server->timer))
+		set_timer(server);
+}
+
+static void server_on_closed(uv_handle_t *handle)
+{
+	server_handle_closed(handle->data);
+}
+
+static void close_handle(struct server *server, uv_handle_t *handle)
+{
+	handle->data = server;
+	uv_close(handle, server_on_closed);
+}
+
+/* The connections need these as long as there is one; everything else is closed by then. */
+void server_may_be_closed(struct server *server)
+{
+	if (!server->closing || server->ending || !list_empty(&server->peers) || server->ops > 0)
+		return;
+	server->ending = true;
+	close_handle(server, (uv_handle_t *)&server->prepare);
+	close_handle(server, (uv_handle_t *)&server->idle);
+	close_handle(server, (uv_handle_t *)&server->timer);
+}
+
+void server_handle_closed(struct server *server)
+{
+	CHECK(server->handles > 0);
+	server->handles--;
+	server_may_be_closed(server);
+	if (!server->ending || server->handles > 0)
+		return;
+	CHECK_MSG(server->weight == 0 && server->input_bytes == 0 && server->output_bytes == 0,
+		  "%u requests, %zu bytes in, %zu bytes out", server->weight, server->input_bytes,
+		  server->output_bytes);
+	outbox_pool_close(&server->outboxes);
+	outbox_close(&server->no_outbox);
+	server->closed(server);
+}
+
+void server_close(struct server *server, int64_t drain_ms, server_close_cb closed)
+{
+	struct list_node *next;
+
+	CHECK(!server->closing);
+	server->closing = true;
+	server->closed = closed;
+	server->drain_until_ms = (int64_t)uv_now(server->loop) + drain_ms;
+	close_handle(server, (uv_handle_t *)&server->accept_poll);
+	close_handle(server, (uv_handle_t *)&server->accept_timer);
+	listener_close(&server->listener);
+	if (server->reserve_fd >= 0)
+		close(server->reserve_fd);
+	for (struct list_node *node = server->peers.head.next; node != &server->peers.head;
+	     node = next) {
+		next = node->next;
+		peer_drain(container_of(node, struct peer, node));
+	}
+	if (drain_ms <= 0)
+		close_all(server);
+	set_timer(server);
+	server_may_be_closed(server);
+}
+
+/* ---- the beginning ---- */
+
+enum listener_outcome server_open(struct server *server, const struct server_options *options,
+				  char *ret_text, size_t size)
+{
+	enum listener_outcome outcome;
+
+	*server = (struct server){
+		.loop = options->loop,
+		.pump = options->pump,
+		.limits = options->limits,
+		.about = options->about,
+	};
+	outcome = listener_open(&server->listener, options->listen, ret_text, size);
+	if (outcome != LISTENER_OK)
+		return outcome;
+	if (uv_poll_init(server->loop, &server->accept_poll, server->listener.fd) != 0) {
+		snprintf(ret_text, size, "%s: can't watch the socket", server->listener.path);
+		listener_close(&server->listener);
+		return LISTENER_FAILED;
+	}
+	/* From here on nothing can fail. */
+	uv_timer_init(server->loop, &server->accept_timer);
+	uv_prepare_init(server->loop, &server->prepare);
+	uv_idle_init(server->loop, &server->idle);
+	uv_timer_init(server->loop, &server->timer);
+	server->handles = 5;
+	server->reserve_fd = open_reserve();
+	list_init(&server->peers);
+	list_init(&server->due);
+	list_init(&server->leaving);
+	list_init(&server->laggards);
+	outbox_pool_init(&server->outboxes);
+	wire_buf_wrap(&server->no_outbox.bytes, NULL, 0);
+	uv_prepare_start(&server->prepare, server_on_prepare);
+	watch_listener(server);
+	return LISTENER_OK;
+}

@@ -1,0 +1,151 @@
+/* The server: the listening socket, the connections, and what they share.
+ *
+ * server_open() binds and listens; from then on it serves until server_close(), which lets waiting
+ * requests be answered within a bound. One turn of the loop:
+ *
+ *   poll      connections with input: read, serve, send (peer.c)
+ *   timers    the pump answers waiting requests: replies are written, connections become due
+ *   prepare   server_turn: requests left over from a turn, and one send for each due connection
+ *
+ * Everything happens on the loop's thread. The pump outlives the server.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "base/policy.h"
+#include "core/pump.h"
+#include "proto/key.h"
+#include "rpc/limits.h"
+#include "rpc/listener.h"
+#include "rpc/outbox.h"
+
+/* X(name, what it counts): they only grow */
+#define SERVER_COUNTER_MAP(X)                                                                      \
+	X(accepted, "connections accepted")                                                        \
+	X(connections_refused, "connections over the limit, or for want of descriptors or memory") \
+	X(requests_total, "requests and notifications read")                                       \
+	X(replies_total, "replies written")                                                        \
+	X(errors_total, "of these, errors")                                                        \
+	X(requests_refused, "requests over the limit of those that wait")                          \
+	X(notifications, "notifications ignored")                                                  \
+	X(bad_streams, "connections closed for what they sent")                                    \
+	X(clients_vanished, "connections that ended with requests waiting or replies unsent")      \
+	X(requests_abandoned, "requests that waited when their client went")                       \
+	X(stalls, "times that a connection was not read because its replies were not")             \
+	X(replies_parked, "replies that waited for a client to read others")                       \
+	X(replies_dropped, "values not sent because too many were unread")                         \
+	X(laggards_closed, "connections closed because too much was unread over all of them")      \
+	X(accept_pauses, "times that no connection could be accepted, nor refused")                \
+	X(bytes_in, "bytes read")                                                                  \
+	X(bytes_out, "bytes sent")
+
+struct server_counters {
+#define X(name, text) uint64_t name;
+	SERVER_COUNTER_MAP(X)
+#undef X
+};
+
+/* Where numbers for `stats` go: one call of `put` each. */
+struct stat_sink {
+	void (*put)(struct stat_sink *sink, const char *name, int64_t number);
+};
+
+/* What the server tells of parts of the daemon that it does not know. Each may be NULL. */
+struct server_about {
+	void *impl;
+
+	/* Whether the daemon is fully up: origin reachable, feeds read, … */
+	bool (*ready)(void *impl);
+
+	/* More numbers for `stats`. */
+	void (*stats)(void *impl, struct stat_sink *sink);
+
+	/* Whether the keyspace is served; if not, the reason in `text`, cut to `size`. */
+	bool (*keyspace)(void *impl, const struct keyspace *keyspace, char *text, size_t size);
+};
+
+struct server_options {
+	uv_loop_t *loop;
+	struct pump *pump;                  /* borrowed; its host's clock is the server's */
+	const struct listen_policy *listen; /* borrowed during server_open */
+	const struct limits_policy *limits; /* borrowed as long as the server is open */
+	struct server_about about;
+};
+
+struct peer;
+struct server;
+typedef void (*server_close_cb)(struct server *server);
+
+struct server {
+	void *data; /* the owner's */
+	uv_loop_t *loop;
+	struct pump *pump;
+	const struct limits_policy *limits;
+	struct server_about about;
+	int64_t now_us; /* the fleet clock's, read once a batch */
+
+	struct listener listener;
+	uv_poll_t accept_poll;
+	uv_timer_t accept_timer; /* while accepting pauses */
+	int reserve_fd; /* given up to refuse a connection when descriptors run out; or -1 */
+
+	uv_prepare_t prepare; /* server_turn */
+	uv_idle_t idle;       /* keeps the loop from sleeping while connections have work left */
+	uv_timer_t timer;     /* the next end in `leaving`, or of the drain */
+	struct list peers;    /* all connections */
+	struct list due;      /* those with something to do before the loop sleeps */
+	struct list leaving;  /* those with an end, the next first */
+	struct list laggards; /* those with unsent output, the one longest without progress first */
+	uint32_t surplus;     /* connections in SURPLUS */
+
+	uint32_t weight;     /* requests that wait, an mget for each of its keys */
+	uint32_t ops;        /* operations on the store under way */
+	size_t input_bytes;  /* kept for connections */
+	size_t output_bytes; /* unsent, or held for mgets */
+	struct outbox_pool outboxes;
+	struct outbox no_outbox; /* without room: what is written to where memory is missing */
+	struct server_counters counters;
+
+	uint32_t handles;       /* that are not closed */
+	bool closing;           /* server_close() was called */
+	bool ending;            /* and all that it waits for is over, but for its last handles */
+	int64_t drain_until_ms; /* of the loop's clock */
+	server_close_cb closed;
+
+	char read_buffer[READ_BUFFER];
+	char key_scratch[KEY_TEXT_MAX];
+};
+
+/* Starts serving. On failure nothing is left open, and `ret_text` (of `size` bytes) says why;
+ * LISTENER_IN_USE: another daemon serves on that socket. */
+enum listener_outcome server_open(struct server *server, const struct server_options *options,
+				  char *ret_text, size_t size) __attribute__((warn_unused_result));
+
+/* Stops accepting, gives the socket's path up, serves what clients have sent so far, lets it be
+ * answered and sent for at most `drain_ms` milliseconds, and closes what is left. Then `closed` is
+ * called, once, never from inside: nothing of the server is open any more. Operations on the store
+ * are waited for, however long that takes: they have ends of their own. */
+void server_close(struct server *server, int64_t drain_ms, server_close_cb closed);
+
+/* ---- for the connections ---- */
+
+/* Closes the connection FAREWELL_MS from now, if it is still in this state. */
+void server_leave_soon(struct server *server, struct peer *peer);
+
+/* One of the server's handles is closed. */
+void server_handle_closed(struct server *server);
+
+/* Something that server_close() waits for is over. */
+void server_may_be_closed(struct server *server);
+
+/* Reads the clock, for the requests that are served next. */
+static inline int64_t server_now(struct server *server)
+{
+	const struct pump_host *host = &server->pump->host;
+
+	return server->now_us = host->now_us(host->impl);
+}
