@@ -1,0 +1,320 @@
+#include "ops/daemon.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/pump.h"
+#include "ops/clock.h"
+#include "ops/notify.h"
+#include "origin/pool.h"
+#include "rpc/server.h"
+#include "store/memory.h"
+
+enum {
+	DRAIN_MS = 5000,             /* for waiting requests, after SIGTERM */
+	FAILURES_REMEMBERED = 65536, /* by the memory store */
+	WHY_MAX = 512,
+};
+
+struct daemon {
+	const struct config *config;
+	uv_loop_t loop;
+	uv_timer_t timer;     /* pump_turn */
+	uv_idle_t store_turn; /* memory_store_turn: on while something is submitted */
+	uv_signal_t signals[2];
+	struct clock clock;
+	struct memory_store *memory;
+	struct pool *pool;
+	struct engine *engine;
+	struct pump pump;
+	struct server server;
+	bool stopping;
+};
+
+/* ---- the pump's host --------------------------------------------------------------------- */
+
+static int64_t host_now_us(void *impl)
+{
+	return clock_now_us(&((struct daemon *)impl)->clock);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	pump_turn(&((struct daemon *)timer->data)->pump);
+}
+
+static void host_wake_at(void *impl, int64_t at_us)
+{
+	struct daemon *daemon = impl;
+	if (at_us == INT64_MAX) {
+		uv_timer_stop(&daemon->timer);
+		return;
+	}
+	int64_t in_us = at_us - clock_now_us(&daemon->clock);
+	/* Rounded up: a moment too early would only make another turn. The loop's own idea of now
+	   may be old, and the timer counts from it. */
+	uint64_t in_ms = in_us > 0 ? (uint64_t)(in_us + 999) / 1000 : 0;
+	if (in_ms > 0)
+		uv_update_time(&daemon->loop);
+	uv_timer_start(&daemon->timer, on_timer, in_ms, 0);
+}
+
+static void on_pool_closed(struct pool *pool, void *arg);
+
+static void host_stopped(void *impl)
+{
+	struct daemon *daemon = impl;
+	pool_close(daemon->pool, on_pool_closed, daemon);
+}
+
+/* ---- the memory store's host -------------------------------------------------------------- */
+
+static void on_store_turn(uv_idle_t *idle)
+{
+	struct daemon *daemon = idle->data;
+	uv_idle_stop(idle);
+	memory_store_turn(daemon->memory);
+}
+
+static void host_want_turn(void *impl)
+{
+	struct daemon *daemon = impl;
+	uv_idle_start(&daemon->store_turn, on_store_turn);
+}
+
+/* ---- what the server tells of us ---------------------------------------------------------- */
+
+static void about_stats(void *impl, struct stat_sink *sink)
+{
+	struct daemon *daemon = impl;
+	const struct pool_counters *counters = pool_counters(daemon->pool);
+#define X(name) sink->put(sink, "origin_" #name, (int64_t)counters->name);
+	POOL_COUNTER_MAP(X)
+#undef X
+	sink->put(sink, "claims", memory_store_claims(daemon->memory));
+}
+
+static bool about_keyspace(void *impl, const struct keyspace *keyspace, char *text, size_t size)
+{
+	struct daemon *daemon = impl;
+	const struct statement *statement = pool_statement(daemon->pool, keyspace->index);
+	if (statement->state == STATEMENT_REFUSED)
+		snprintf(text, size, "%s", statement->error);
+	return statement->state != STATEMENT_REFUSED;
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void on_pool_closed(struct pool *pool, void *arg)
+{
+	struct daemon *daemon = arg;
+	(void)pool;
+	daemon->pool = NULL;
+	uv_close((uv_handle_t *)&daemon->timer, NULL);
+	uv_close((uv_handle_t *)&daemon->store_turn, NULL);
+	for (int i = 0; i < 2; i++)
+		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+}
+
+static void on_server_closed(struct server *server)
+{
+	struct daemon *daemon = server->data;
+	pump_stop(&daemon->pump);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct daemon *daemon = handle->data;
+	if (daemon->stopping)
+		return;
+	daemon->stopping = true;
+	log_info("daemon.stop", LOG_INT("signal", number));
+	notify_stopping();
+	server_close(&daemon->server, DRAIN_MS, on_server_closed);
+}
+
+/* ---- the start ---------------------------------------------------------------------------- */
+
+/* Connections are descriptors: as many as the system lets us have. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static void open_loop(struct daemon *daemon)
+{
+	CHECK(uv_loop_init(&daemon->loop) == 0);
+	uv_timer_init(&daemon->loop, &daemon->timer);
+	uv_idle_init(&daemon->loop, &daemon->store_turn);
+	daemon->timer.data = daemon->store_turn.data = daemon;
+	static const int numbers[] = { SIGTERM, SIGINT };
+	for (int i = 0; i < 2; i++) {
+		uv_signal_init(&daemon->loop, &daemon->signals[i]);
+		daemon->signals[i].data = daemon;
+		uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
+	}
+}
+
+static bool open_core(struct daemon *daemon)
+{
+	const struct config *config = daemon->config;
+	const struct origin_policy *origin = &config->origin;
+	uint8_t secret[KEY_SECRET_LEN];
+	uint64_t seed;
+	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret) ||
+	    getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return false;
+	const struct memory_store_limits store_limits = {
+		.concurrency = (uint32_t)origin->concurrency,
+		.budget_per_s = origin->budget_per_s,
+		.fleet = (uint32_t)origin->fleet,
+		.failures_max = FAILURES_REMEMBERED,
+	};
+	const struct engine_limits limits = {
+		.requests_max = (uint32_t)config->limits.requests,
+		.queue_max = (uint32_t)config->limits.queue,
+		.concurrency = (uint32_t)origin->concurrency,
+		.near_bytes_max = config->near.memory,
+	};
+	daemon->memory = memory_store_create(
+		&store_limits, &(struct memory_store_host){ daemon, host_now_us, host_want_turn });
+	daemon->engine = engine_create(config->keyspaces, (uint32_t)config->keyspaces_count,
+				       &limits, secret, seed);
+	if (!daemon->memory || !daemon->engine)
+		return false;
+	struct store store = memory_store_iface(daemon->memory);
+	struct origin pool = pool_origin(daemon->pool);
+	pump_init(&daemon->pump, daemon->engine, &store, &pool,
+		  &(struct pump_host){ daemon, host_now_us, host_wake_at, host_stopped });
+	return true;
+}
+
+static int open_server(struct daemon *daemon)
+{
+	char why[WHY_MAX];
+	const struct server_options options = {
+		.loop = &daemon->loop,
+		.pump = &daemon->pump,
+		.listen = &daemon->config->listen,
+		.limits = &daemon->config->limits,
+		.about = { .impl = daemon, .stats = about_stats, .keyspace = about_keyspace },
+	};
+	daemon->server.data = daemon;
+	enum listener_outcome outcome = server_open(&daemon->server, &options, why, sizeof(why));
+	if (outcome != LISTENER_OK)
+		log_error("daemon.listen", LOG_TEXT("why", why));
+	switch (outcome) {
+	case LISTENER_OK:
+		return EXIT_OK;
+	case LISTENER_IN_USE:
+		return EXIT_IN_USE;
+	case LISTENER_FAILED:
+		return EXIT_CONFIG;
+	}
+	return EXIT_CONFIG;
+}
+
+static void say_ready(const struct daemon *daemon)
+{
+	char status[128];
+	snprintf(status, sizeof(status), "serving %zu keyspaces", daemon->config->keyspaces_count);
+	notify_ready(status);
+	log_info("daemon.start", LOG_TEXT("version", SEGAR_VERSION), LOG_INT("pid", getpid()),
+		 LOG_TEXT("socket", daemon->config->listen.socket),
+		 LOG_UINT("keyspaces", daemon->config->keyspaces_count));
+}
+
+static bool open_pool(uv_loop_t *loop, const struct config *config, struct pool **ret_pool)
+{
+	int r = pool_create(loop, &config->origin, config->keyspaces, config->keyspaces_count,
+			    config->store_prefix, ret_pool);
+	if (r < 0)
+		log_error("daemon.origin",
+			  LOG_TEXT("why", r == -EINVAL ? "origin.dsn is no connection string"
+						       : uv_strerror(r)));
+	return r == 0;
+}
+
+int daemon_run(const struct config *config)
+{
+	static struct daemon daemon;
+	int code = EXIT_CONFIG;
+	daemon = (struct daemon){ .config = config };
+	signal(SIGPIPE, SIG_IGN);
+	raise_descriptor_limit();
+	clock_init(&daemon.clock);
+	open_loop(&daemon);
+	if (!open_pool(&daemon.loop, config, &daemon.pool)) {
+		on_pool_closed(NULL, &daemon);
+	} else if (!open_core(&daemon)) {
+		log_error("daemon.start", LOG_TEXT("why", "there is too little memory"));
+		pool_close(daemon.pool, on_pool_closed, &daemon);
+	} else if ((code = open_server(&daemon)) != EXIT_OK) {
+		pump_stop(&daemon.pump);
+	} else {
+		pool_probe(daemon.pool, NULL, NULL);
+		say_ready(&daemon);
+	}
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);
+	engine_free(daemon.engine);
+	memory_store_free(daemon.memory);
+	CHECK(uv_loop_close(&daemon.loop) == 0);
+	log_flush();
+	return code;
+}
+
+/* ---- segard --check --origin --------------------------------------------------------------- */
+
+struct origin_check {
+	const struct config *config;
+	int code;
+};
+
+static void on_probed(struct pool *pool, void *arg)
+{
+	struct origin_check *check = arg;
+	const char *trouble = pool_trouble(pool);
+	check->code = trouble ? EXIT_CONFIG : EXIT_OK;
+	if (trouble)
+		printf("origin: %s\n", trouble);
+	for (uint32_t i = 0; i < check->config->keyspaces_count; i++) {
+		const struct policy *policy = &check->config->keyspaces[i];
+		const struct statement *statement = pool_statement(pool, i);
+		if (statement->state == STATEMENT_OK) {
+			printf("%s: ok, %u argument%s%s\n", policy->name, statement->params_count,
+			       statement->params_count == 1 ? "" : "s",
+			       statement->has_version ? ", versioned" : "");
+		} else if (statement->state == STATEMENT_REFUSED) {
+			printf("%s:%d: %s: %s\n", check->config->path, policy->line, policy->name,
+			       statement->error);
+			check->code = EXIT_CONFIG;
+		}
+	}
+	pool_close(pool, NULL, NULL);
+}
+
+int daemon_check_origin(const struct config *config)
+{
+	uv_loop_t loop;
+	struct pool *pool;
+	struct origin_check check = { .config = config, .code = EXIT_CONFIG };
+	signal(SIGPIPE, SIG_IGN);
+	CHECK(uv_loop_init(&loop) == 0);
+	if (open_pool(&loop, config, &pool))
+		pool_probe(pool, on_probed, &check);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	CHECK(uv_loop_close(&loop) == 0);
+	return check.code;
+}
