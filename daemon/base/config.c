@@ -166,17 +166,17 @@ static const char *const no_items[] = { "[]", NULL };
 static const struct field listen_fields[] = {
 	TEXT("socket", listen_policy, socket, DEFAULT("/run/segar/segard.sock"),
 	     RANGE(1, SOCKET_PATH_MAX), FORM("an absolute path of at most 107 bytes"),
-	     CHECK(check_socket), HELP("The Unix socket on which applications connect.")),
-	MODE("mode", listen_policy, mode, DEFAULT("0660"), CHECK(check_mode),
+	     CHECKED_BY(check_socket), HELP("The Unix socket on which applications connect.")),
+	MODE("mode", listen_policy, mode, DEFAULT("0660"), CHECKED_BY(check_mode),
 	     HELP("The socket's permissions. Who may write to it may connect.")),
 	TEXT("group", listen_policy, group, RANGE(1, 64), FORM("the name of a group of this host"),
-	     CHECK(check_group), HELP("The socket's group; without it, the daemon's own.")),
+	     CHECKED_BY(check_group), HELP("The socket's group; without it, the daemon's own.")),
 };
 static const struct schema listen_schema = SCHEMA(listen_fields, listen_policy, NULL);
 
 static const struct field store_fields[] = {
 	TEXT("url", config, store_url, DEFAULT("none"), RANGE(1, 1024), FORM("none"), SECRET,
-	     CHECK(check_store_url),
+	     CHECKED_BY(check_store_url),
 	     HELP("The store that the fleet shares. `none`: this host stands alone.")),
 	TEXT("prefix", config, store_prefix, DEFAULT("segar:"), RANGE(1, 64), FORM("1 to 64 bytes"),
 	     HELP("Sets this fleet apart from others that use the same origin, in the names of its "
@@ -231,10 +231,10 @@ static const struct schema limits_schema = SCHEMA(limits_fields, limits_policy, 
 
 static const struct field keyspace_fields[] = {
 	TEXT("name", policy, name, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
-	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECK(check_name),
+	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECKED_BY(check_name),
 	     HELP("The first part of each key: `name:argument`.")),
 	TEXT("query", policy, query, REQUIRED, RANGE(1, QUERY_BYTES_MAX),
-	     FORM("an SQL query with a column \"value\""), CHECK(check_query),
+	     FORM("an SQL query with a column \"value\""), CHECKED_BY(check_query),
 	     HELP("What builds a value: SQL that returns at most one row, with the key's arguments "
 		  "as $1, $2 and on. The column `value` is served, `version` orders it.")),
 	BOOL("single_row", policy, single_row, DEFAULT("false"),

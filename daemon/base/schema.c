@@ -1,11 +1,11 @@
 #include "base/schema.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <yaml.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/schema_value.h"
 #include "base/suggest.h"
@@ -41,7 +41,7 @@ static size_t path_write(const struct scope *scope, char *buf, size_t size)
 			? snprintf(buf + len, size - len, "%s[%zu].", within->name, scope->index)
 			: snprintf(buf + len, size - len, "%s.", within->name);
 	len += (size_t)n;
-	assert(len < size);
+	CHECK(len < size);
 	return len;
 }
 
@@ -73,7 +73,7 @@ static size_t scope_index(const struct scope *scope, const char *name)
 	for (size_t i = 0; i < scope->schema->fields_count; i++)
 		if (strcmp(scope->schema->fields[i].name, name) == 0)
 			return i;
-	assert(!"a field that the schema does not have");
+	CHECK(!"a field that the schema does not have");
 	return 0;
 }
 
@@ -344,7 +344,7 @@ static int scope_preset(struct scope *scope, void *object)
 			schema_value_read(field, field->preset, strlen(field->preset), object);
 		if (result == SCHEMA_VALUE_NO_MEMORY)
 			return -ENOMEM;
-		assert(result == SCHEMA_VALUE_GOOD);
+		CHECK(result == SCHEMA_VALUE_GOOD);
 		scope->good[i] = true;
 	}
 	return 0;
@@ -354,7 +354,7 @@ static int scope_read(struct scope *scope, yaml_document_t *document, const yaml
 		      void *object)
 {
 	const yaml_node_t *values[SCHEMA_FIELDS_MAX] = { NULL };
-	assert(scope->schema->fields_count <= SCHEMA_FIELDS_MAX);
+	CHECK(scope->schema->fields_count <= SCHEMA_FIELDS_MAX);
 	int r = scope_preset(scope, object);
 	if (r < 0)
 		return r;
@@ -374,7 +374,7 @@ int schema_read(const struct schema *schema, yaml_document_t *document, void *ob
 		struct config_errors *errors)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(document);
-	assert(root && root->type == YAML_MAPPING_NODE);
+	CHECK(root && root->type == YAML_MAPPING_NODE);
 	struct scope scope = {
 		.errors = errors,
 		.root = object,

@@ -160,14 +160,14 @@ struct scope {
 		.name = key, .type = FIELD_LATER, __VA_ARGS__                                      \
 	}
 
-#define REQUIRED         .required = true
-#define SECRET           .secret = true
-#define DEFAULT(text)    .preset = text
-#define RANGE(low, high) .min = low, .max = high
-#define FORM(text)       .form = text
-#define CHECK(function)  .check = function
-#define ACCEPTS(names)   .choices = names
-#define HELP(text)       .help = text
+#define REQUIRED             .required = true
+#define SECRET               .secret = true
+#define DEFAULT(text)        .preset = text
+#define RANGE(low, high)     .min = low, .max = high
+#define FORM(text)           .form = text
+#define CHECKED_BY(function) .check = function
+#define ACCEPTS(names)       .choices = names
+#define HELP(text)           .help = text
 
 #define SCHEMA(table, object, function)                                                            \
 	{                                                                                          \

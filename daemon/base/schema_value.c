@@ -1,11 +1,11 @@
 #include "base/schema_value.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 
 /* The types that units.c reads. */
@@ -49,7 +49,7 @@ static void quantity_store(enum field_type type, int64_t value, void *at)
 	case FIELD_LATER:
 		break;
 	}
-	assert(!"not a quantity");
+	CHECK(!"not a quantity");
 }
 
 static enum schema_value_result read_quantity(const struct field *field, const char *text,
@@ -168,7 +168,7 @@ enum schema_value_result schema_value_read(const struct field *field, const char
 	case FIELD_LATER:
 		break;
 	}
-	assert(!"not a single value");
+	CHECK(!"not a single value");
 	return SCHEMA_VALUE_MALFORMED;
 }
 
@@ -233,7 +233,7 @@ static void expected_choice(const struct field *field, char buf[SCHEMA_EXPECTED_
 		const char *joint = i == 0 ? "" : field->choices[i + 1] ? ", " : " or ";
 		at += (size_t)snprintf(buf + at, SCHEMA_EXPECTED_MAX - at, "%s%s", joint,
 				       field->choices[i]);
-		assert(at < SCHEMA_EXPECTED_MAX);
+		CHECK(at < SCHEMA_EXPECTED_MAX);
 	}
 }
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
+
 enum { DECIMALS_MAX = 6 };
 
 struct unit {
@@ -128,7 +130,7 @@ static void format_decimals(const struct unit *unit, int64_t value, char buf[UNI
 
 const char *units_format(enum unit_kind kind, int64_t value, char buf[UNITS_TEXT_MAX])
 {
-	assert(value >= 0);
+	CHECK(value >= 0);
 	if (value == 0) {
 		strcpy(buf, "0");
 		return buf;

@@ -1,6 +1,5 @@
 #include "base/yaml_file.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/mem.h"
 
@@ -246,7 +246,7 @@ static int vet_event(struct vetting *vetting, const yaml_event_t *event)
 	case YAML_DOCUMENT_END_EVENT:
 		return 0;
 	}
-	assert(!"an event that libyaml does not have");
+	CHECK(!"an event that libyaml does not have");
 	return -EINVAL;
 }
 
