@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/schema.h"
 #include "base/schema_reference.h"
+#include "base/schema_value.h"
 #include "base/yaml_file.h"
 
 #define LONGEST    (3650 * UNITS_DAY)
@@ -19,64 +20,80 @@
 
 static_assert(LONGEST < INT64_MAX / 4, "fresh with its jitter, plus stale, plus now, fits");
 
-/* ---- checks of one value -----------------------------------------------------------------------
- */
+/* ---- checks of one value --------------------------------------------------------------------- */
 
-static void check_socket(const struct scope *scope, const struct field *field, void *value)
+/* A value as it may be shown. */
+static struct schema_snippet shown(const char *text)
 {
-	const char *path = *(char **)value;
-	if (path[0] != '/')
-		scope_error(scope, field->name, "\"%.80s\" is not absolute; expected %s", path,
-			    field->form);
-	else if (path[strlen(path) - 1] == '/')
-		scope_error(scope, field->name, "\"%.80s\" names a directory; expected %s", path,
-			    field->form);
+	return schema_snippet(text, strlen(text));
 }
 
-static void check_mode(const struct scope *scope, const struct field *field, void *value)
+static bool check_socket(const struct scope *scope, const struct field *field, void *value)
+{
+	const char *path = *(char **)value;
+	const char *fault = NULL;
+	if (path[0] != '/')
+		fault = "is not absolute";
+	else if (path[strlen(path) - 1] == '/')
+		fault = "names a directory";
+	if (fault)
+		scope_error(scope, field->name, "%s %s; expected %s", shown(path).text, fault,
+			    field->form);
+	return !fault;
+}
+
+static bool check_mode(const struct scope *scope, const struct field *field, void *value)
 {
 	unsigned mode = *(unsigned *)value;
-	if ((mode & 0222) == 0)
+	if ((mode & 0222) == 0) {
 		scope_error(scope, field->name,
 			    "%04o lets nobody connect; expected write permission for somebody",
 			    mode);
-	else if (mode & 0002)
+		return false;
+	}
+	if (mode & 0002)
 		scope_warning(scope, field->name, "%04o lets every user of this host connect",
 			      mode);
+	return true;
 }
 
-static void check_group(const struct scope *scope, const struct field *field, void *value)
+static bool check_group(const struct scope *scope, const struct field *field, void *value)
 {
 	const char *group = *(char **)value;
-	if (!getgrnam(group))
-		scope_error(scope, field->name, "there is no group \"%.64s\"; expected %s", group,
-			    field->form);
+	if (getgrnam(group))
+		return true;
+	scope_error(scope, field->name, "there is no group %s; expected %s", shown(group).text,
+		    field->form);
+	return false;
 }
 
-static void check_store_url(const struct scope *scope, const struct field *field, void *value)
+static bool check_store_url(const struct scope *scope, const struct field *field, void *value)
 {
 	const char *url = *(char **)value;
 	if (strcmp(url, "none") == 0)
-		return;
+		return true;
 	bool is_known = strncmp(url, "redis://", 8) == 0 || strncmp(url, "unix://", 7) == 0;
 	scope_error(scope, field->name, "%s; expected %s",
 		    is_known ? "a shared store is not yet supported in this version"
 			     : "is no store that segard knows",
 		    field->form);
+	return false;
 }
 
-static void check_name(const struct scope *scope, const struct field *field, void *value)
+static bool check_name(const struct scope *scope, const struct field *field, void *value)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789_.-";
 	const char *name = *(char **)value;
-	if (name[strspn(name, allowed)] != '\0')
-		scope_error(scope, field->name, "\"%.64s\" has other characters; expected %s", name,
-			    field->form);
+	if (name[strspn(name, allowed)] == '\0')
+		return true;
+	scope_error(scope, field->name, "%s has other characters; expected %s", shown(name).text,
+		    field->form);
+	return false;
 }
 
 /* The query is going to stand inside another one: it ends without its semicolon. */
-static void check_query(const struct scope *scope, const struct field *field, void *value)
+static bool check_query(const struct scope *scope, const struct field *field, void *value)
 {
 	char *query = *(char **)value;
 	size_t len = strlen(query);
@@ -85,10 +102,10 @@ static void check_query(const struct scope *scope, const struct field *field, vo
 	query[len] = '\0';
 	if (len == 0)
 		scope_error(scope, field->name, "is empty; expected %s", field->form);
+	return len > 0;
 }
 
-/* ---- checks of a whole part --------------------------------------------------------------------
- */
+/* ---- checks of a whole part ------------------------------------------------------------------ */
 
 static void check_limits(const struct scope *scope, void *object)
 {
@@ -127,8 +144,8 @@ static void check_life(const struct scope *scope, const struct policy *policy)
 	int64_t life_us = policy->fresh_us + policy->stale_us;
 	if (life_us < policy->build_timeout_us)
 		scope_warning(scope, "fresh",
-			      "with stale a value lives %s, but its build may take %s, and that "
-			      "counts; expected a longer life, or a shorter build_timeout",
+			      "a value lives %s with stale, counted from the start of a build that "
+			      "may take %s; expected a longer life, or a shorter build_timeout",
 			      units_format(UNIT_DURATION, life_us, life),
 			      units_format(UNIT_DURATION, policy->build_timeout_us, build));
 }
@@ -140,7 +157,7 @@ static void check_keyspace(const struct scope *scope, void *object)
 	policy->line = scope->place.line;
 	if (!scope_written(scope, "build_timeout") || !scope_good(scope, "build_timeout"))
 		policy->build_timeout_us = config->origin.build_timeout_us;
-	if (policy->name)
+	if (scope_good(scope, "name"))
 		check_unique(scope, config, policy);
 	if (scope_good(scope, "fresh"))
 		check_life(scope, policy);
@@ -154,8 +171,7 @@ static void check_config(const struct scope *scope, void *object)
 			      "is empty: every request will be answered with unknown_keyspace");
 }
 
-/* ---- the keys ----------------------------------------------------------------------------------
- */
+/* ---- the keys -------------------------------------------------------------------------------- */
 
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 static const char *const formats[] = { "text", "json", NULL };
@@ -287,8 +303,7 @@ static const struct field config_fields[] = {
 };
 static const struct schema config_schema = SCHEMA(config_fields, config, check_config);
 
-/* ---- loading -----------------------------------------------------------------------------------
- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static char *copy_text(const char *text)
 {

@@ -54,8 +54,7 @@ static void put_key(struct line *line, const char *key)
 	line->is_first = false;
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static bool is_plain(const char *text, size_t len)
 {
@@ -170,8 +169,7 @@ static void put_field(struct line *line, const struct log_field *field)
 	}
 }
 
-/* ---- the line ----------------------------------------------------------------------------------
- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 /* What syslog calls them: err, warning, info, debug. */
 static const int priorities[] = {

@@ -18,6 +18,21 @@ static struct config_place place_of(yaml_mark_t mark)
 	return (struct config_place){ .line = (int)mark.line + 1, .column = (int)mark.column + 1 };
 }
 
+static const char *node_kind(const yaml_node_t *node)
+{
+	switch (node->type) {
+	case YAML_SCALAR_NODE:
+		return "a plain value";
+	case YAML_SEQUENCE_NODE:
+		return "a list";
+	case YAML_MAPPING_NODE:
+		return "a mapping";
+	case YAML_NO_NODE:
+		break;
+	}
+	return "nothing";
+}
+
 /* "key:" with nothing behind it, "~" and "null" all say that there is no value. */
 static bool node_is_null(const yaml_node_t *node)
 {
@@ -27,8 +42,7 @@ static bool node_is_null(const yaml_node_t *node)
 	return *text == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0;
 }
 
-/* ---- reporting ---------------------------------------------------------------------------------
- */
+/* ---- reporting ------------------------------------------------------------------------------- */
 
 /* Appends "origin.", "keyspaces[3]." or nothing at the top; the new length. */
 static size_t path_write(const struct scope *scope, char *buf, size_t size)
@@ -115,8 +129,7 @@ bool scope_written(const struct scope *scope, const char *name)
 	return scope->places[scope_index(scope, name)].line > 0;
 }
 
-/* ---- one field ---------------------------------------------------------------------------------
- */
+/* ---- one field ------------------------------------------------------------------------------- */
 
 static void *member(void *object, size_t offset)
 {
@@ -130,8 +143,7 @@ static int field_read_scalar(struct scope *scope, size_t i, const yaml_node_t *n
 	schema_expected(field, expected);
 	scope->good[i] = false;
 	if (node->type != YAML_SCALAR_NODE) {
-		scope_error(scope, field->name, "is a %s; expected %s",
-			    node->type == YAML_SEQUENCE_NODE ? "list" : "mapping", expected);
+		scope_error(scope, field->name, "is %s; expected %s", node_kind(node), expected);
 		return 0;
 	}
 	if (node_is_null(node)) {
@@ -152,9 +164,7 @@ static int field_read_scalar(struct scope *scope, size_t i, const yaml_node_t *n
 			    result == SCHEMA_VALUE_MALFORMED ? schema_value_examples(field) : "");
 		return 0;
 	}
-	scope->good[i] = true;
-	if (field->check)
-		field->check(scope, field, member(object, field->offset));
+	scope->good[i] = !field->check || field->check(scope, field, member(object, field->offset));
 	return 0;
 }
 
@@ -163,8 +173,7 @@ static int field_read_map(struct scope *outer, size_t i, yaml_document_t *docume
 {
 	const struct field *field = &outer->schema->fields[i];
 	if (node && node->type != YAML_MAPPING_NODE) {
-		scope_error(outer, field->name, "is %s; expected a mapping",
-			    node->type == YAML_SEQUENCE_NODE ? "a list" : "a plain value");
+		scope_error(outer, field->name, "is %s; expected a mapping", node_kind(node));
 		return 0;
 	}
 	struct scope scope = {
@@ -192,8 +201,8 @@ static int list_read_item(struct scope *outer, const struct field *field, size_t
 	};
 	if (node->type == YAML_MAPPING_NODE)
 		return scope_read(&scope, document, node, item);
-	config_error(outer->errors, scope.place, "%s[%zu]: is not a mapping; expected one",
-		     scope_path(outer, field->name).text, index);
+	config_error(outer->errors, scope.place, "%s[%zu]: is %s; expected a mapping",
+		     scope_path(outer, field->name).text, index, node_kind(node));
 	return 0;
 }
 
@@ -202,8 +211,7 @@ static int field_read_list(struct scope *scope, size_t i, yaml_document_t *docum
 {
 	const struct field *field = &scope->schema->fields[i];
 	if (node->type != YAML_SEQUENCE_NODE) {
-		scope_error(scope, field->name, "is %s; expected a list",
-			    node->type == YAML_MAPPING_NODE ? "a mapping" : "a plain value");
+		scope_error(scope, field->name, "is %s; expected a list", node_kind(node));
 		return 0;
 	}
 	const yaml_node_item_t *start = node->data.sequence.items.start;
@@ -275,8 +283,7 @@ static int field_read(struct scope *scope, size_t i, yaml_document_t *document,
 	return field_read_scalar(scope, i, node, object);
 }
 
-/* ---- one mapping -------------------------------------------------------------------------------
- */
+/* ---- one mapping ----------------------------------------------------------------------------- */
 
 static void scope_unknown_key(const struct scope *scope, struct config_place place, const char *key,
 			      size_t len)

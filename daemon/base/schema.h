@@ -40,8 +40,9 @@ enum field_type {
 	FIELD_LATER,    /* nothing: a key that this version knows, but does not support */
 };
 
-/* Looks at a value that was written, and was read into `value`; reports by scope_error(). */
-typedef void field_check_fn(const struct scope *scope, const struct field *field, void *value);
+/* Looks at a value that was written, and was read into `value`; false, with a scope_error(), if it
+ * will not do. */
+typedef bool field_check_fn(const struct scope *scope, const struct field *field, void *value);
 /* Looks at a whole mapping once it is read. */
 typedef void schema_check_fn(const struct scope *scope, void *object);
 

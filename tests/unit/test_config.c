@@ -80,8 +80,7 @@ static struct config *accept(const char *yaml)
 	return config;
 }
 
-/* ---- what is accepted --------------------------------------------------------------------------
- */
+/* ---- what is accepted ------------------------------------------------------------------------ */
 
 Test(config, what_is_not_written_gets_its_default)
 {
@@ -210,8 +209,7 @@ Test(config, a_part_without_content_is_as_if_it_were_not_there)
 	config_free(accept(GOOD "near:\nlisten: ~\nlog: {}\nwarm:\nmetrics:\n"));
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------
- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 Test(config, missing_keys_are_named_where_their_mapping_begins)
 {
@@ -267,7 +265,7 @@ Test(config, values_of_another_type_say_what_is_expected)
 	       { ORIGIN "keyspaces: {}\n", "2:12: keyspaces: is a mapping; expected a list" },
 	       { ORIGIN "keyspaces: all\n", "2:12: keyspaces: is a plain value; expected a list" },
 	       { ORIGIN "keyspaces: [ a ]\n",
-		 "2:14: keyspaces[0]: is not a mapping; expected one" },
+		 "2:14: keyspaces[0]: is a plain value; expected a mapping" },
 	       { GOOD "near: { memory: [ 1MiB ] }\n",
 		 "3:17: near.memory: is a list; expected a size from 1MiB to 1024GiB" },
 	       { GOOD "near: { memory: { a: b } }\n",
@@ -354,6 +352,9 @@ Test(config, keyspaces_have_names_of_their_own)
 		 "2:22: keyspaces[0].name: \"a:b\" has other characters; expected 1 to 64 of A-Z "
 		 "a-z "
 		 "0-9 _ . -" },
+	       { ORIGIN "keyspaces: [ { name: \"a\\nb\", query: q, fresh: 1m } ]\n",
+		 "2:22: keyspaces[0].name: \"a b\" has other characters; expected 1 to 64 of A-Z "
+		 "a-z 0-9 _ . -" },
 	       { ORIGIN "keyspaces: [ { name: \"\", query: q, fresh: 1m } ]\n",
 		 "2:22: keyspaces[0].name: \"\" is too short; expected 1 to 64 of A-Z a-z 0-9 _ . "
 		 "-" },
@@ -563,12 +564,13 @@ Test(config, warnings_do_not_refuse)
 	int r;
 	char *found = findings_of(text, sizeof text - 1, &r);
 	cr_assert_eq(r, 0);
-	cr_assert_str_eq(
-		found, "f.yaml:1:17: warning: listen.mode: 0666 lets every user of this host "
-		       "connect\n"
-		       "f.yaml:3:42: warning: keyspaces[0].fresh: with stale a value lives 5s, but "
-		       "its build may take 30s, and that counts; expected a longer life, or a "
-		       "shorter build_timeout\n");
+	cr_assert_str_eq(found,
+			 "f.yaml:1:17: warning: listen.mode: 0666 lets every user of this host "
+			 "connect\n"
+			 "f.yaml:3:42: warning: keyspaces[0].fresh: a value lives 5s with stale, "
+			 "counted from the "
+			 "start of a build that may take 30s; expected a longer life, or a shorter "
+			 "build_timeout\n");
 	free(found);
 
 	static const char long_enough[] =
@@ -584,8 +586,7 @@ Test(config, warnings_do_not_refuse)
 	free(found);
 }
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static char *load(const char *path, int *ret_result)
 {
@@ -701,8 +702,7 @@ Test(config, the_reference_is_what_the_tables_say)
 	free(printed);
 }
 
-/* ---- faults ------------------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 Test(config, a_failed_allocation_is_reported_and_nothing_leaks)
 {

@@ -13,8 +13,7 @@
 
 #include "base/log_line.h"
 
-/* ---- lines -------------------------------------------------------------------------------------
- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static const char *line_of(const struct log_record *record, enum log_format format)
 {
@@ -140,8 +139,7 @@ Test(log, a_value_that_grows_over_the_line_by_quoting_is_cut)
 			 "\\u0001\",\"cut\":1}\n");
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* What has been written to the other end, up to now. */
 static const char *received(int fd)
@@ -283,8 +281,7 @@ Test(log, the_journal_is_known_by_its_device_and_inode)
 	cr_assert_eq(strncmp(received(ends[0]), "time=", 5), 0);
 }
 
-/* ---- secrets -----------------------------------------------------------------------------------
- */
+/* ---- secrets --------------------------------------------------------------------------------- */
 
 Test(log, connection_strings_are_shown_without_what_may_be_secret)
 {
