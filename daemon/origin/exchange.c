@@ -20,6 +20,7 @@ void exchange_begin(struct exchange *exchange, struct exchange_session *session,
 	exchange->ticket = (uint64_t)PQbackendPID(pg) << 32 | ++session->tickets;
 	exchange->is_learned = exchange->is_outdated = exchange->is_retry = false;
 	exchange->has_answer = exchange->has_trouble = false;
+	exchange->doubted = 0;
 	exchange->steps_count = exchange->steps_done = 0;
 }
 
@@ -202,6 +203,10 @@ enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_sess
 	if (!exchange->is_learned &&
 	    (exchange->is_retry || exchange->statement->state != STATEMENT_OK))
 		return next_learn(exchange, session, pg);
+	if (exchange->doubted && exchange->doubted == exchange->statement->generation) {
+		exchange->has_trouble = true; /* the query's own, it is as it was */
+		return EXCHANGE_ENDS;
+	}
 	return exchange->build ? next_build(exchange, session, locks, pg)
 			       : next_accept(exchange, session, pg);
 }
@@ -252,22 +257,34 @@ static void on_rows(struct exchange *exchange, const PGresult *result)
 		exchange_fail(exchange, &trouble);
 }
 
+/* Whether to look at the query again, and to run it again if it is another now. An error of names
+ * and types (class 42) can come from the tables having changed, before the query began, or from
+ * within it. */
+static bool is_doubtful(struct exchange *exchange, struct exchange_session *session,
+			const PGresult *result)
+{
+	const struct statement *statement = exchange->statement;
+
+	if (trouble_is_outdated(result)) {
+		session->prepared[statement->index] = PREPARED_OUTDATED;
+		return true;
+	}
+	trouble_from_result(&exchange->trouble, result, false);
+	if (strncmp(exchange->trouble.sqlstate, "42", 2))
+		return false;
+	exchange->doubted = statement->generation;
+	return true;
+}
+
 static void on_execute_error(struct exchange *exchange, struct exchange_session *session,
 			     const PGresult *result)
 {
-	struct statement *statement = exchange->statement;
-
 	if (exchange->has_trouble)
 		return;
-	if (!exchange->is_retry && trouble_is_outdated(result)) {
-		session->prepared[statement->index] = PREPARED_OUTDATED;
+	if (!exchange->is_retry && is_doubtful(exchange, session, result))
 		exchange->is_outdated = true;
-		return;
-	}
-	fail_from_result(exchange, result, false);
-	/* A name or a type is not what it was: the next build looks again. */
-	if (!strncmp(exchange->trouble.sqlstate, "42", 2))
-		statement->state = STATEMENT_UNKNOWN;
+	else
+		fail_from_result(exchange, result, false);
 }
 
 static void on_result(struct exchange *exchange, struct exchange_session *session,

@@ -3,8 +3,9 @@
  * It goes in turns, of which the first is often enough:
  *   1. where the query isn't known yet: prepare it as it is and have it described;
  *   2. prepare the guarded statement where this session hasn't, and execute it;
- * and where 2 says that the plan fits its tables no more, both once again. All of a turn is sent at
- * once, pipelined. After each turn exchange_next sends the next or says that the work is over.
+ * and where 2 says that the statement fits its tables no more, both once again. All of a turn is
+ * sent at once, pipelined. After each turn exchange_next sends the next or says that the work is
+ * over.
  *
  * No waiting and no handles here; conn.h owns the connection.
  */
@@ -50,8 +51,9 @@ struct exchange {
 	uint64_t ticket;             /* goes to the server with the build and must come back */
 	uint32_t preparing;          /* the generation that STEP_PREPARE prepares */
 	bool is_learned;             /* the query was described in this work */
-	bool is_outdated;            /* the prepared statement has to be made again … */
-	bool is_retry;               /* … and has been */
+	bool is_outdated;            /* the query has to be learned and prepared again … */
+	bool is_retry;               /* … and has been, for the second time there is none */
+	uint32_t doubted;            /* the generation whose run failed, maybe as outdated; or 0 */
 	bool has_answer;             /* the build's fields are filled */
 	bool has_trouble;            /* `trouble` is the first error */
 	struct trouble trouble;

@@ -1,7 +1,6 @@
 #include "server.h"
 
 #include <glob.h>
-#include <libpq-fe.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -67,11 +66,13 @@ static void run(const struct server *server, const char *command)
 		die(command);
 }
 
-void server_create(struct server *server)
+void server_create(struct server *server, const struct server *inside)
 {
 	char command[512];
 
-	*server = (struct server){ .folder = "/tmp/segar-origin-XXXXXX" };
+	*server = (struct server){ 0 };
+	snprintf(server->folder, sizeof(server->folder), "%.40s/segar-XXXXXX",
+		 inside ? inside->folder : "/tmp");
 	if (!mkdtemp(server->folder))
 		die("mkdtemp");
 	if (geteuid() == 0) {
@@ -85,7 +86,7 @@ void server_create(struct server *server)
 	run(server, command);
 }
 
-static PGconn *connect_to(const struct server *server)
+PGconn *server_connect(const struct server *server)
 {
 	char dsn[128];
 
@@ -103,7 +104,7 @@ void server_start(struct server *server)
 		 program("postgres"), server->folder, server->settings ? server->settings : "");
 	server->pid = spawn(server, command);
 	for (int tries = 0; tries < 2000; tries++) {
-		PGconn *pg = connect_to(server);
+		PGconn *pg = server_connect(server);
 		bool up = PQstatus(pg) == CONNECTION_OK;
 
 		PQfinish(pg);
@@ -135,6 +136,12 @@ void server_remove(struct server *server)
 	rmdir(server->folder);
 }
 
+static void ignore_notice(void *arg, const char *message)
+{
+	(void)arg;
+	(void)message;
+}
+
 const char *server_sql(struct server *server, const char *format, ...)
 {
 	static char answer[256];
@@ -146,7 +153,8 @@ const char *server_sql(struct server *server, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(sql, sizeof(sql), format, args);
 	va_end(args);
-	pg = connect_to(server);
+	pg = server_connect(server);
+	PQsetNoticeProcessor(pg, ignore_notice, NULL);
 	result = PQexec(pg, sql);
 	if (PQresultStatus(result) != PGRES_COMMAND_OK &&
 	    PQresultStatus(result) != PGRES_TUPLES_OK) {

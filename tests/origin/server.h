@@ -1,6 +1,7 @@
 /* A throw-away PostgreSQL: its own folder, its own socket in it, a child of the test. */
 #pragma once
 
+#include <libpq-fe.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -13,8 +14,9 @@ struct server {
 /* Whether PostgreSQL is installed at all. */
 bool server_is_possible(void);
 
-/* Makes the folder and an empty cluster in it. Ends the test program where that fails. */
-void server_create(struct server *server);
+/* Makes the folder, inside another server's where that isn't NULL, and an empty cluster in it. Ends
+   the test program where that fails. */
+void server_create(struct server *server, const struct server *inside);
 
 /* Starts it and waits until it answers. */
 void server_start(struct server *server);
@@ -25,6 +27,9 @@ void server_stop(struct server *server, int signal);
 
 /* Stops it and removes the folder. */
 void server_remove(struct server *server);
+
+/* A superuser's connection; the caller ends it with PQfinish. */
+PGconn *server_connect(const struct server *server);
 
 /* Runs SQL as the superuser; returns the first column of the first row ("" if none), valid until
    the next call. Ends the test program on an error. */
