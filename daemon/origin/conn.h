@@ -98,6 +98,7 @@ enum conn_why { CONN_NOT_CANCELLED, CONN_CANCELLED_BY_OWNER, CONN_CANCELLED_BY_T
 struct conn {
 	struct list_node node;            /* the owner's */
 	struct list_node idle_node;       /* the owner's */
+	uint64_t owner_mark;              /* the owner's */
 	const struct conn_config *config; /* borrowed */
 	enum conn_state state;
 	struct session session;

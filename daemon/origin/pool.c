@@ -26,6 +26,7 @@ struct pool {
 	/* Where a build is, its `work` says: one of these lists, or the conn that runs it. */
 	struct list waiting;
 	struct list finished;
+	uint64_t asked; /* builds so far */
 
 	/* Learning, for those who want to know beforehand. */
 	bool probing;
@@ -93,6 +94,7 @@ static void pool_build(void *impl, struct build *build)
 	build->snapshot = 0;
 	build->status = STATUS_OK;
 	list_node_init(&build->node);
+	pool->asked++;
 	pool_queue(&pool->waiting, build);
 	if (pool->closing)
 		pool_cancel_waiting(pool, build);
@@ -172,11 +174,13 @@ void pool_probe(struct pool *pool, pool_cb done, void *arg)
 	pool_kick(pool);
 }
 
-/* A connection could not be made. Those that waited for it give up, and so do the others for whom
- * none is on the way: the next attempt is theirs who ask again. */
-static void pool_give_up(struct pool *pool, const struct trouble *trouble)
+/* A connection that was begun when `asked` builds had been asked for could not be made. The builds
+ * that waited then give up, but for as many as have others on the way; those that came later see
+ * for themselves. */
+static void pool_give_up(struct pool *pool, const struct trouble *trouble, uint64_t asked)
 {
-	while (pool->waiting.count > pool->connecting) {
+	while (pool->waiting.count > pool->connecting &&
+	       pool->asked - pool->waiting.count < asked) {
 		struct build *build = build_of(list_pop_front(&pool->waiting));
 		pool_fail(pool, build, trouble);
 	}
@@ -205,13 +209,14 @@ static void pool_open_one(struct pool *pool)
 	struct conn *conn;
 
 	if (conn_open(&pool->config, &conn) == 0) {
+		conn->owner_mark = pool->asked;
 		list_push_back(&pool->conns, &conn->node);
 		pool->connecting++;
 		pool->counters.connections++;
 		return;
 	}
 	trouble_set(&trouble, BUILD_NO_ROOM, STATUS_OVERLOADED, "no memory for a connection");
-	pool_give_up(pool, &trouble);
+	pool_give_up(pool, &trouble, pool->asked);
 }
 
 static void pool_on_opened(struct conn *conn)
@@ -261,7 +266,7 @@ static void pool_on_closed(struct conn *conn, const struct trouble *trouble)
 		pool->connecting--;
 		pool->counters.connect_failures += trouble != NULL;
 		if (trouble)
-			pool_give_up(pool, trouble);
+			pool_give_up(pool, trouble, conn->owner_mark);
 	}
 	pool_kick(pool);
 }
