@@ -27,6 +27,7 @@ struct policy {
 	int64_t error_us;    /* how long a failed build is remembered */
 	int64_t wait_us;     /* a request's deadline where it names none */
 	int64_t build_timeout_us;
+	int64_t lease_us; /* how long a lease lasts unless it is renewed; 0: by the build times */
 	struct value *default_value; /* owned reference; the static degraded value, or NULL */
 	/* Where the keyspace stands in the file, for messages at run time. */
 	int line;

@@ -2,16 +2,20 @@
 
 #include "base/check.h"
 #include "core/landing.h"
+#include "core/loading.h"
+#include "core/tenure.h"
 
 enum {
-	ADVANCE_MAX = 4,              /* flights let into free room, per call */
-	HELD_FIRST_US = 20 * 1000,    /* a flight that is HELD loads again after this, … */
-	HELD_MOST_US = 1000 * 1000,   /* … doubling up to this, with jitter of a half */
+	ADVANCE_MAX = 4, /* flights let into free room, per call */
+
+	/* A flight that is HELD loads again after this, doubling up to that, with jitter of a half.
+	 */
+	HELD_FIRST_US = 20 * 1000,
+	HELD_MOST_US = 1000 * 1000,
+
 	PERMIT_REACH_US = 200 * 1000, /* how far ahead a permit may be booked */
 	SLOT_MARGIN_US =
 		2 * 1000 * 1000, /* a slot ends by itself so long after the build's limit */
-	LEASE_MARGIN_US = 10 * 1000 * 1000, /* what may pass under a lease beside the build */
-	DROPPED_RETRY_US = 50 * 1000, /* a stale entry whose refresh found no room waits so long */
 };
 
 static void load(struct engine *engine, struct flight *flight, struct effects *effects);
@@ -66,6 +70,8 @@ static void load(struct engine *engine, struct flight *flight, struct effects *e
 {
 	flight->load_seq = ++engine->seq;
 	push_op(flight, STORE_LOAD, effects);
+	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	flight->op.known_fence = ne ? ne->entry.fence : 0;
 }
 
 static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -80,11 +86,18 @@ static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
 	flight->is_probe = engine->breaker.state == BREAKER_PROBING;
 	flight_move(flight, FLIGHT_LEASING);
 	push_op(flight, STORE_LEASE, effects);
-	flight->op.length_us = flight->key.keyspace->policy->build_timeout_us + LEASE_MARGIN_US;
+	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	flight->op.known_fence = ne ? ne->entry.fence : 0;
+	flight->op.length_us = tenure_length(flight->key.keyspace);
+	flight->op.want = (struct want){ .fence_after = flight->want_newer ? flight->load_fence : 0,
+					 .min_version = flight->min_version,
+					 .has_min_version = flight->want_min_version,
+					 .fresh = true };
 }
 
-/* Waits in this state for another's build to end; then loads again. */
-static void hold(struct engine *engine, struct flight *flight, int64_t now_us)
+/* Waits for another's build to end, which the store tells if all goes well; else looks again, at
+   the latest when the lease lapses. `left_us` 0: unknown. */
+static void hold(struct engine *engine, struct flight *flight, int64_t left_us, int64_t now_us)
 {
 	landing_leave_lines(engine, flight);
 	flight_move(flight, FLIGHT_HELD);
@@ -92,27 +105,15 @@ static void hold(struct engine *engine, struct flight *flight, int64_t now_us)
 	for (uint32_t i = 0; i < flight->holds && length < HELD_MOST_US; i++)
 		length *= 2;
 	flight->holds++;
-	heap_insert(&engine->timers, &flight->timer,
-		    now_us + rng_between(&engine->rng, length / 2, length));
+	length = rng_between(&engine->rng, length / 2, length);
+	if (left_us > 0 && left_us < length)
+		length = left_us;
+	heap_insert(&engine->timers, &flight->timer, now_us + length);
 }
 
-static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_us,
-		      struct effects *effects)
+static void enter_bulkhead(struct engine *engine, struct flight *flight, int64_t now_us,
+			   struct effects *effects)
 {
-	struct store_op *op = &flight->op;
-	flight->load_fence = op->fence;
-	if (op->outcome != STORE_DONE || flight->stop) {
-		fail(flight, STATUS_UNAVAILABLE, NULL, 0);
-		landing_finish(engine, flight, now_us, effects);
-		return;
-	}
-	if (op->has_failure) {
-		engine->counters.failures_remembered++;
-		value_unref(flight->failure.text);
-		flight->failure = op->failure;
-		landing_finish(engine, flight, now_us, effects);
-		return;
-	}
 	bool patient = !is_background(flight, now_us);
 	switch (bulkhead_enter(&engine->bulkhead, &flight->link, flight->priority, patient)) {
 	case ADMISSION_IN:
@@ -130,6 +131,24 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 	}
 }
 
+static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_us,
+		      struct effects *effects)
+{
+	engine->away = flight->op.away || flight->op.outcome == STORE_AWAY;
+	switch (loading_take(engine, flight, now_us)) {
+	case LOADING_ENOUGH:
+	case LOADING_FAILED:
+		landing_finish(engine, flight, now_us, effects);
+		return;
+	case LOADING_AGAIN:
+		load(engine, flight, effects);
+		return;
+	case LOADING_BUILD:
+		enter_bulkhead(engine, flight, now_us, effects);
+		return;
+	}
+}
+
 /* ---- lease, permit ----------------------------------------------------------------------- */
 
 /* Gives back what the flight holds, remembering its failure if that has a time; then DONE or HELD.
@@ -140,6 +159,7 @@ static void release(struct engine *engine, struct flight *flight, struct effects
 	landing_leave_lines(engine, flight);
 	flight_move(flight, FLIGHT_SETTLING);
 	push_op(flight, STORE_RELEASE, effects);
+	flight->op.away = flight->away;
 	flight->op.failure = flight->failure;
 }
 
@@ -154,28 +174,35 @@ static void free_slot(struct engine *engine, struct flight *flight, struct effec
 	effects_push(effects, EFFECT_FREE, flight);
 }
 
+static void on_granted(struct engine *engine, struct flight *flight, int64_t now_us,
+		       struct effects *effects)
+{
+	tenure_begin(engine, flight, now_us);
+	flight->fence = flight->op.fence;
+	if (flight->floor < flight->op.floor)
+		flight->floor = flight->op.floor;
+	if (flight->stop) {
+		fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+		release(engine, flight, effects);
+		return;
+	}
+	flight_move(flight, FLIGHT_PERMITTING);
+	permits_join(&engine->permits, &flight->link, flight->priority);
+}
+
 static void on_leased(struct engine *engine, struct flight *flight, int64_t now_us,
 		      struct effects *effects)
 {
 	struct store_op *op = &flight->op;
+	flight->away = engine->away = op->away || op->outcome == STORE_AWAY;
 	switch (op->outcome) {
 	case STORE_DONE:
-		engine->leases++;
-		flight->has_lease = true;
-		flight->fence = op->fence;
-		if (flight->stop) {
-			release(engine, flight, effects);
-			return;
-		}
-		flight_move(flight, FLIGHT_PERMITTING);
-		permits_join(&engine->permits, &flight->link, flight->priority);
+		on_granted(engine, flight, now_us, effects);
 		return;
 	case STORE_HELD:
-		if (flight->stop || is_background(flight, now_us)) {
-			fail(flight, STATUS_UNAVAILABLE, NULL, op->left_us);
+		if (flight->stop || is_background(flight, now_us))
 			break; /* the other one refreshes it */
-		}
-		hold(engine, flight, now_us);
+		hold(engine, flight, op->left_us, now_us);
 		return;
 	case STORE_FAILED:
 		engine->counters.failures_remembered++;
@@ -183,8 +210,7 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		flight->failure = op->failure;
 		break;
 	case STORE_ENOUGH:
-		flight->has_result = true;
-		flight->saved = true;
+		flight->has_result = flight->saved = true;
 		flight->result = op->entry;
 		flight->source = SOURCE_STORE;
 		break;
@@ -259,7 +285,7 @@ static void build(struct engine *engine, struct flight *flight, int64_t now_us,
 	flight->build =
 		(struct build){ .key = flight->key,
 				.slot = flight->slot,
-				.lock_key = true,
+				.lock_key = !flight->away,
 				.timeout_us = flight->key.keyspace->policy->build_timeout_us };
 	effects_push(effects, EFFECT_BUILD, flight);
 }
@@ -276,11 +302,12 @@ static void take_result(struct engine *engine, struct flight *flight, int64_t no
 		.has_version = built->has_version,
 		.absent = built->outcome == BUILD_NO_ROW,
 		.fence = flight->fence,
-		.covers = flight->covers,
+		.covers = flight->want_min_version ? flight->min_version : 0,
 		.generated_at_us = flight->result.generated_at_us,
 		.build_us = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX,
 	};
 	built->value = NULL;
+	tenure_measure(engine, flight->key.keyspace, took);
 	entry_set_times(&flight->result, flight->key.keyspace->policy,
 			flight->result.generated_at_us, &engine->rng);
 }
@@ -315,6 +342,7 @@ void course_on_built(struct engine *engine, struct flight *flight, int64_t now_u
 		landing_leave_lines(engine, flight);
 		flight_move(flight, FLIGHT_SETTLING);
 		push_op(flight, STORE_SAVE, effects);
+		flight->op.away = flight->away;
 		flight->op.entry = flight->result;
 		return;
 	case BUILD_KEY_HELD:
@@ -356,21 +384,25 @@ void course_on_built(struct engine *engine, struct flight *flight, int64_t now_u
 static void on_settled(struct engine *engine, struct flight *flight, int64_t now_us,
 		       struct effects *effects)
 {
-	engine->leases--;
-	flight->has_lease = false;
-	if (flight->op.verb == STORE_SAVE) {
-		flight->saved = flight->op.outcome == STORE_DONE;
-		engine->counters.saves_refused += flight->op.outcome == STORE_REFUSED;
+	struct store_op *op = &flight->op;
+	tenure_end(engine, flight);
+	if (op->verb == STORE_SAVE) {
+		/* Where the store is away the value is this daemon's own, by its own times. */
+		flight->saved = op->outcome != STORE_REFUSED;
+		engine->counters.saves_refused += op->outcome == STORE_REFUSED;
+		if (flight->floor < op->floor)
+			flight->floor = op->floor;
 	}
-	if (flight->hold_next && !flight->stop && !is_background(flight, now_us)) {
-		flight->hold_next = false;
-		flight->token = rng_next(&engine->rng);
-		hold(engine, flight, now_us);
-		return;
-	}
-	if (flight->hold_next && flight->failure.status == STATUS_OK)
+	bool again = flight->hold_next && !flight->stop && !is_background(flight, now_us);
+	if (flight->hold_next && !again)
 		fail(flight, STATUS_OVERLOADED, NULL, HELD_MOST_US);
-	landing_finish(engine, flight, now_us, effects);
+	flight->hold_next = false;
+	if (again) {
+		flight->token = rng_next(&engine->rng);
+		hold(engine, flight, 0, now_us);
+	} else {
+		landing_finish(engine, flight, now_us, effects);
+	}
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -411,6 +443,30 @@ void course_on_freed(struct engine *engine, struct flight *flight)
 	CHECK(flight->calls > 0);
 	flight->calls--;
 	landing_release(engine, flight);
+}
+
+void course_on_renewal(struct engine *engine, struct flight *flight, int64_t now_us,
+		       struct effects *effects)
+{
+	if (tenure_renew(engine, flight, now_us))
+		effects_push(effects, EFFECT_RENEW, flight);
+}
+
+void course_on_renewed(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	CHECK(flight->calls > 0);
+	flight->calls--;
+	tenure_on_renewed(engine, flight, now_us);
+	landing_release(engine, flight);
+}
+
+void course_on_told(struct engine *engine, struct flight *flight, int64_t now_us,
+		    struct effects *effects)
+{
+	if (flight->state == FLIGHT_HELD) {
+		heap_remove(&engine->timers, &flight->timer);
+		course_on_timer(engine, flight, now_us, effects);
+	}
 }
 
 void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,

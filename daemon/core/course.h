@@ -21,6 +21,15 @@ void course_on_freed(struct engine *engine, struct flight *flight);
 void course_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects);
 
+/* The lease is to be renewed, and the renewal's answer. */
+void course_on_renewal(struct engine *engine, struct flight *flight, int64_t now_us,
+		       struct effects *effects);
+void course_on_renewed(struct engine *engine, struct flight *flight, int64_t now_us);
+
+/* The store tells that another's lease of the key has ended: HELD loads again at once. */
+void course_on_told(struct engine *engine, struct flight *flight, int64_t now_us,
+		    struct effects *effects);
+
 /* The flight's timer has come: HELD loads again, BOOKED starts, QUEUED has lost its patience. */
 void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects);

@@ -24,6 +24,9 @@ struct engine *engine_create(const struct policy *policies, uint32_t count,
 	list_init(&engine->all);
 	list_init(&engine->ready);
 	list_init(&engine->wake);
+	list_init(&engine->looking);
+	engine->trusted = true;
+	engine->trusted_until_us = INT64_MAX;
 	bulkhead_init(&engine->bulkhead, limits->concurrency, limits->queue_max);
 	permits_init(&engine->permits);
 	engine->keyspaces = mem_zalloc(count * sizeof(struct keyspace));
@@ -169,6 +172,20 @@ static void make_ready(struct engine *engine, struct request *request, enum stat
 	list_push_back(&engine->ready, &request->node);
 }
 
+/* What the flight must bring to satisfy all. After its build has begun it is too late to ask. */
+static void note_wants(struct flight *flight, const struct query *query)
+{
+	if (flight->build_seq != 0)
+		return;
+	if (query->has_min_version) {
+		if (!flight->want_min_version || flight->min_version < query->min_version)
+			flight->min_version = query->min_version;
+		flight->want_min_version = true;
+	} else if (query->kind == QUERY_REFRESH) {
+		flight->want_newer = true;
+	}
+}
+
 static void join(struct engine *engine, struct request *request, struct flight *flight)
 {
 	request->flight = flight;
@@ -176,9 +193,7 @@ static void join(struct engine *engine, struct request *request, struct flight *
 
 	if (flight->last_deadline_us < request->deadline.at)
 		flight->last_deadline_us = request->deadline.at;
-	if (flight->build_seq == 0 && request->query.has_min_version &&
-	    flight->covers < request->query.min_version)
-		flight->covers = request->query.min_version;
+	note_wants(flight, &request->query);
 	course_raise(engine, flight,
 		     request->query.kind == QUERY_GET ? PRIORITY_MISS : PRIORITY_REFRESH);
 }
@@ -264,21 +279,51 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	}
 }
 
-static void on_invalidated(struct engine *engine, const struct key *key, bool hard, int64_t now_us)
+/* The key has a new floor: what was built under a fence up to it is not fresh any more. */
+static void on_changed(struct engine *engine, const struct key *key, uint64_t floor, bool hard,
+		       int64_t now_us)
 {
-	engine->counters.invalidations++;
+	engine->counters.changes++;
 	struct near_entry *ne = near_find(&engine->near, key);
-	if (ne && hard) {
+	if (ne && ne->entry.fence <= floor && hard) {
 		near_remove(&engine->near, ne);
-	} else if (ne) {
+	} else if (ne && ne->entry.fence <= floor) {
 		entry_soft_expire(&ne->entry, now_us, key->keyspace->policy->stale_us);
 		ne->next_at_us = ne->retry_at_us = 0;
 	}
 	struct flight *flight = engine_flight(engine, key);
-	if (flight) {
-		flight->floor_seq = ++engine->seq;
+	if (flight && flight->floor < floor)
+		flight->floor = floor;
+	if (flight)
 		flight->floor_hard |= hard;
+}
+
+/* Another daemon stored something, or gave its lease back. */
+static void on_told_settled(struct engine *engine, const struct key *key, uint64_t fence,
+			    int64_t now_us, struct effects *effects)
+{
+	struct near_entry *ne = near_find(&engine->near, key);
+	if (ne && ne->entry.fence < fence) {
+		ne->generation =
+			key->keyspace->generation - 1; /* to be looked up before it is served */
+		ne->retry_at_us = 0;
 	}
+	struct flight *flight = engine_flight(engine, key);
+	if (flight)
+		course_on_told(engine, flight, now_us, effects);
+}
+
+/* Entries got while there was no trust are of another generation: each is looked up once more. */
+static void on_trusted(struct engine *engine, int64_t until_us, int64_t now_us)
+{
+	bool trusted = until_us > now_us;
+	engine->trusted_until_us = trusted ? until_us : 0;
+	if (engine->trusted && !trusted) {
+		engine->counters.trust_lost++;
+		for (uint32_t i = 0; i < engine->keyspaces_count; i++)
+			engine->keyspaces[i].generation++;
+	}
+	engine->trusted = trusted;
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -302,6 +347,14 @@ static void on_tick(struct engine *engine, int64_t now_us, struct effects *effec
 	struct heap_node *due = heap_first(&engine->deadlines);
 	if (due && due->at <= now_us)
 		on_deadline(engine, container_of(due, struct request, deadline), now_us, effects);
+	due = heap_first(&engine->renewals);
+	if (due && due->at <= now_us) {
+		heap_remove(&engine->renewals, due);
+		course_on_renewal(engine, container_of(due, struct flight, renewal), now_us,
+				  effects);
+	}
+	if (engine->trusted && now_us >= engine->trusted_until_us)
+		on_trusted(engine, 0, now_us);
 	due = heap_first(&engine->timers);
 	if (due && due->at <= now_us) {
 		struct flight *flight = container_of(due, struct flight, timer);
@@ -333,14 +386,14 @@ static bool stop_has_more(const struct engine *engine)
 
 int64_t engine_next_at(const struct engine *engine)
 {
-	if (!list_empty(&engine->ready) || !list_empty(&engine->wake) || stop_has_more(engine) ||
-	    course_can_advance(engine, 0))
+	if (!list_empty(&engine->ready) || !list_empty(&engine->wake) ||
+	    !list_empty(&engine->looking) || stop_has_more(engine) || course_can_advance(engine, 0))
 		return 0;
-	int64_t at = INT64_MAX;
-	if (heap_first(&engine->deadlines))
-		at = heap_first(&engine->deadlines)->at;
-	if (heap_first(&engine->timers) && heap_first(&engine->timers)->at < at)
-		at = heap_first(&engine->timers)->at;
+	int64_t at = engine->trusted ? engine->trusted_until_us : INT64_MAX;
+	const struct heap *heaps[] = { &engine->deadlines, &engine->timers, &engine->renewals };
+	for (size_t i = 0; i < sizeof(heaps) / sizeof(*heaps); i++)
+		if (heap_first(heaps[i]) && heap_first(heaps[i])->at < at)
+			at = heap_first(heaps[i])->at;
 	if (engine->permits.waiting > 0 && !engine->permits.asking &&
 	    engine->permits.retry_at_us < at)
 		at = engine->permits.retry_at_us;
@@ -370,8 +423,17 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 	case EVENT_BUILT:
 		course_on_built(engine, event->flight, now_us, effects);
 		break;
-	case EVENT_INVALIDATED:
-		on_invalidated(engine, &event->invalidated.key, event->invalidated.hard, now_us);
+	case EVENT_RENEWED:
+		course_on_renewed(engine, event->flight, now_us);
+		break;
+	case EVENT_CHANGED:
+		on_changed(engine, &event->told.key, event->told.fence, event->told.hard, now_us);
+		break;
+	case EVENT_SETTLED:
+		on_told_settled(engine, &event->told.key, event->told.fence, now_us, effects);
+		break;
+	case EVENT_TRUSTED:
+		on_trusted(engine, event->until_us, now_us);
 		break;
 	case EVENT_TICK:
 		on_tick(engine, now_us, effects);
@@ -433,6 +495,7 @@ static bool answer_result(const struct request *request, const struct flight *fl
 	bool anyone = flight->saved && !flight_is_dirty(flight) && covered;
 	if (after || (anyone && entry_phase(result, now_us) == ENTRY_FRESH)) {
 		answer_fresh(ret_answer, result, now_us, flight->source);
+		ret_answer->reason = flight->reason;
 		if (!anyone)
 			ret_answer->ttl_us = 0;
 		return true;
@@ -459,12 +522,43 @@ static enum engine_wake wake_ready(struct engine *engine, int64_t now_us,
 	return WAKE_ANSWER;
 }
 
+/* One waiter looks whether the near cache has its answer by now; else it goes on waiting. */
+static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
+				     struct request **ret_request, struct answer *ret_answer,
+				     struct effects *effects)
+{
+	struct flight *flight = container_of(list_first(&engine->looking), struct flight, looking);
+	struct list_node *node = list_pop_front(&flight->waiters);
+	if (!node || --flight->looks == 0)
+		list_remove(&engine->looking, &flight->looking);
+	if (!node)
+		return WAKE_MOVED;
+	struct request *request = container_of(node, struct request, node);
+	struct near_entry *ne = near_find(&engine->near, &request->query.key);
+	bool plain = request->query.kind == QUERY_GET && !request->query.has_min_version;
+	if (plain && ne && entry_phase(&ne->entry, now_us) == ENTRY_FRESH) {
+		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_STORE);
+	} else if (engine_lookup(engine, &request->query, now_us, ret_answer) != ENGINE_MISS) {
+		ret_answer->source = SOURCE_STORE;
+	} else {
+		list_push_back(&flight->waiters, node);
+		return WAKE_MOVED;
+	}
+	heap_remove(&engine->deadlines, &request->deadline);
+	engine->requests--;
+	*ret_request = request;
+	course_on_left(engine, flight, now_us, effects);
+	return WAKE_ANSWER;
+}
+
 enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
 			     struct answer *ret_answer, struct effects *effects)
 {
 	effects->count = 0;
 	if (!list_empty(&engine->ready))
 		return wake_ready(engine, now_us, ret_request, ret_answer);
+	if (!list_empty(&engine->looking))
+		return wake_looking(engine, now_us, ret_request, ret_answer, effects);
 	while (!list_empty(&engine->wake)) {
 		struct flight *flight =
 			container_of(list_first(&engine->wake), struct flight, link);

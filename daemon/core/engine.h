@@ -4,9 +4,12 @@
  * effects for the pump to carry out. Time never passes inside; randomness comes from a seed.
  * One engine a daemon, on the loop's thread.
  *
- *   engine.c   requests: looking up, joining a flight, deadlines, waking
- *   course.c   flights: what each answer of the store and the origin leads to
- *   answer.c   what a client is told
+ *   engine.c    requests: looking up, joining a flight, deadlines, waking
+ *   course.c    flights: what each answer of the store and the origin leads to
+ *     loading.c   what a load brings, against what is wanted
+ *     tenure.c    the lease and its renewals
+ *     landing.c   the end: what the near cache keeps
+ *   answer.c    what a client is told
  */
 #pragma once
 
@@ -38,12 +41,14 @@
 	X(locks_held)                                                                              \
 	X(failures_remembered)                                                                     \
 	X(saves_refused)                                                                           \
+	X(leases_lost)                                                                             \
+	X(trust_lost)                                                                              \
 	X(timeouts)                                                                                \
 	X(overloaded)                                                                              \
 	X(unavailable)                                                                             \
 	X(defaults)                                                                                \
 	X(background_dropped)                                                                      \
-	X(invalidations)
+	X(changes)
 
 struct engine_counters {
 #define X(name) uint64_t name;
@@ -75,18 +80,24 @@ struct engine {
 	struct breaker breaker;
 	struct heap deadlines;  /* of requests */
 	struct heap timers;     /* of flights */
+	struct heap renewals;   /* of flights' leases */
 	struct list ready;      /* requests to be answered without a flight */
 	struct list wake;       /* DONE flights whose waiters are to be woken */
+	struct list looking;    /* flights whose waiters look at the near cache again */
 	uint64_t seq;           /* grows with every arrival, load, build and invalidation */
 	uint32_t requests;      /* waiting, the ready ones included */
 	uint32_t leases, slots; /* held by flights */
 	bool stopping;
+	bool trusted;             /* no change can have gone untold … */
+	int64_t trusted_until_us; /* … before this moment */
+	bool away;                /* the shared store was, when last asked */
 };
 
-/* Orders to the pump. All concern one flight, whose op, free_op or build is filled in. */
+/* Orders to the pump. All concern one flight, whose op, free_op, renew_op or build is filled in. */
 enum effect_type {
 	EFFECT_STORE,  /* submit flight->op */
 	EFFECT_FREE,   /* submit flight->free_op */
+	EFFECT_RENEW,  /* submit flight->renew_op */
 	EFFECT_BUILD,  /* start flight->build */
 	EFFECT_CANCEL, /* cancel flight->build */
 };
@@ -102,15 +113,18 @@ struct effects {
 };
 
 enum event_type {
-	EVENT_ASK,         /* request: cannot be answered at once */
-	EVENT_LEAVE,       /* request: its client is gone */
-	EVENT_REFRESH,     /* refresh: start a flight that nobody waits on */
-	EVENT_STORE,       /* flight: its op is answered */
-	EVENT_FREED,       /* flight: its free_op is answered */
-	EVENT_BUILT,       /* flight: its build is answered */
-	EVENT_INVALIDATED, /* key, hard: the store has a new floor for it */
-	EVENT_TICK,        /* a moment that engine_next_at named has come */
-	EVENT_STOP,        /* end everything; repeat as long as engine_next_at says now */
+	EVENT_ASK,     /* request: cannot be answered at once */
+	EVENT_LEAVE,   /* request: its client is gone */
+	EVENT_REFRESH, /* refresh: start a flight that nobody waits on */
+	EVENT_STORE,   /* flight: its op is answered */
+	EVENT_FREED,   /* flight: its free_op is answered */
+	EVENT_RENEWED, /* flight: its renew_op is answered */
+	EVENT_BUILT,   /* flight: its build is answered */
+	EVENT_CHANGED, /* key, fence, hard: it has a new floor */
+	EVENT_SETTLED, /* key, fence: another daemon's lease of it ended, or it stored an entry */
+	EVENT_TRUSTED, /* until_us: before that moment no change can have gone untold */
+	EVENT_TICK,    /* a moment that engine_next_at named has come */
+	EVENT_STOP,    /* end everything; repeat as long as engine_next_at says now */
 };
 
 struct refresh_event {
@@ -130,8 +144,10 @@ struct event {
 		struct flight *flight;
 		struct {
 			struct key key;
+			uint64_t fence;
 			bool hard;
-		} invalidated;
+		} told;
+		int64_t until_us;
 	};
 };
 

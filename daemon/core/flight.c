@@ -37,6 +37,7 @@ struct flight *flight_create(const struct key *key, enum priority priority, int6
 	list_init(&flight->waiters);
 	list_node_init(&flight->link);
 	list_node_init(&flight->all);
+	list_node_init(&flight->looking);
 	list_node_init(&flight->all);
 	return flight;
 }
@@ -45,7 +46,8 @@ void flight_free(struct flight *flight)
 {
 	CHECK_MSG(flight->state == FLIGHT_DONE && flight->calls == 0 &&
 			  list_empty(&flight->waiters) && !list_linked(&flight->link) &&
-			  !flight->timer.in_heap,
+			  !list_linked(&flight->looking) && !flight->timer.in_heap &&
+			  !flight->renewal.in_heap,
 		  "state=%s calls=%u waiters=%zu", flight_state_name(flight->state), flight->calls,
 		  flight->waiters.count);
 	CHECK(!flight->has_lease && !flight->has_slot && !flight->in_bulkhead && !flight->is_probe);
@@ -64,10 +66,13 @@ void flight_move(struct flight *flight, enum flight_state to)
 
 bool flight_is_dirty(const struct flight *flight)
 {
-	return flight->floor_seq > flight->build_seq;
+	return flight->floor >= flight->result.fence;
 }
 
 bool flight_built_after(const struct flight *flight, const struct request *request)
 {
-	return flight->build_seq > request->seq;
+	if (flight->build_seq != 0)
+		return flight->build_seq > request->seq;
+	return flight->source == SOURCE_STORE && flight->result.fence > flight->load_fence &&
+	       flight->load_seq > request->seq;
 }

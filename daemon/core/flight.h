@@ -54,11 +54,14 @@ enum flight_state {
 const char *flight_state_name(enum flight_state state);
 
 struct flight {
-	struct table_node node; /* in the engine's flights, until DONE */
-	struct list_node link;  /* in a bulkhead queue, a permit line, or among those to wake */
-	struct list_node all;   /* in the engine's list of all flights, DONE ones included */
-	struct heap_node timer; /* HELD: load again; BOOKED: start; QUEUED, HELD: patience ends */
-	struct key key;         /* bytes: its own, below */
+	struct table_node node;   /* in the engine's flights, until DONE */
+	struct list_node link;    /* in a bulkhead queue, a permit line, or among those to wake */
+	struct list_node looking; /* in the engine's list of those whose waiters look again */
+	uint32_t looks;           /* so many, from the front of `waiters` */
+	struct list_node all;     /* in the engine's list of all flights, DONE ones included */
+	struct heap_node renewal; /* among the leases to be renewed */
+	struct heap_node timer;   /* HELD: load again; BOOKED: start; QUEUED, HELD: patience ends */
+	struct key key;           /* bytes: its own, below */
 	enum flight_state state;
 	enum priority priority;
 	struct list waiters;      /* of struct request */
@@ -73,14 +76,23 @@ struct flight {
 	/* Order against requests: numbers of the engine's one sequence; 0: not yet. */
 	uint64_t load_seq;  /* when the last load was sent */
 	uint64_t build_seq; /* when the build began */
-	uint64_t floor_seq; /* when the key was last invalidated during this flight */
-	bool floor_hard;
 
-	/* The lease, and what the store said. */
+	/* What the store said. */
+	bool away;           /* the shared store is: all this is this daemon's own */
+	uint64_t load_fence; /* the claim's at load: a greater one was leased after that */
+	uint64_t floor;      /* builds of no greater fence are not known to be after a change */
+	bool floor_hard;     /* and may not be served stale either */
+
+	/* What the waiters want together. */
+	bool want_newer; /* built after they came */
+	bool want_min_version;
+	int64_t min_version; /* the greatest asked for */
+
+	/* The lease. */
 	uint64_t token;
 	bool has_lease;
-	uint64_t load_fence; /* the claim's at load */
-	uint64_t fence;      /* the lease's */
+	int64_t lease_ends_us; /* it is renewed up to here, not beyond */
+	uint64_t fence;
 	bool has_slot;
 	int slot;
 
@@ -94,15 +106,19 @@ struct flight {
 	int64_t covers;      /* greatest min_version asked before the build began */
 	struct entry result; /* value counted */
 	enum answer_source source;
-	struct failure failure; /* text counted; status OK: none */
-	bool hold_next;         /* SETTLING goes to HELD: a lock at the origin was held */
+	enum answer_reason reason; /* why it is not as good as it looks; NONE: it is */
+	struct failure failure;    /* text counted; status OK: none */
+	bool hold_next;            /* SETTLING goes to HELD: a lock at the origin was held */
 
 	struct pump *pump; /* borrowed; the pump's own way back from a call */
 
-	/* Calls under way. At most one of `op` and `build` at a time; `free_op` beside them. */
+	/* Calls under way. At most one of `op` and `build` at a time; `free_op` and
+	   `renew_op` beside them. */
 	uint32_t calls;
 	struct store_op op;
 	struct store_op free_op;
+	struct store_op renew_op;
+	bool renewing;
 	struct build build;
 
 	char bytes[]; /* the key */
@@ -118,10 +134,9 @@ void flight_free(struct flight *flight);
 /* The only writer of flight->state: checks that the move is allowed. */
 void flight_move(struct flight *flight, enum flight_state to);
 
-/* Whether the flight's own result is overtaken by an invalidation that came after its build began.
- */
+/* Whether the flight's result is overtaken by a change: its fence is not above the key's floor. */
 bool flight_is_dirty(const struct flight *flight);
 
-/* Whether the request arrived before the flight's build began: then the result answers it, always.
- */
+/* Whether the request arrived before the result's build began (on another host: was leased): then
+   the result answers it, always. */
 bool flight_built_after(const struct flight *flight, const struct request *request);

@@ -41,6 +41,7 @@ void engine_check(const struct engine *engine)
 		check_flight(engine, container_of(node, struct flight, all), &tally);
 	CHECK(engine->flights.count + tally.done == engine->all.count);
 	CHECK(tally.waiters + engine->ready.count == engine->requests);
+	CHECK(engine->trusted || engine->trusted_until_us == 0);
 	CHECK(tally.inside == engine->bulkhead.inside);
 	CHECK(engine->bulkhead.inside <= engine->bulkhead.limit);
 	CHECK(tally.queued == engine->bulkhead.queued);

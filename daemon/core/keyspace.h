@@ -15,6 +15,7 @@ struct keyspace {
 	const struct policy *policy; /* borrows from the config */
 	uint32_t index;              /* its place among the keyspaces, 0 first */
 	uint32_t generation;         /* entries of another generation are not plainly fresh */
+	int64_t slow_build_us; /* an estimate of the 99th percentile of build times; 0: none yet */
 };
 
 /* One key. The bytes are canonical (proto/key.h): two spellings of one key are the same bytes. */

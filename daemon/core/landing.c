@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "core/answer.h"
 #include "core/course.h"
+#include "core/loading.h"
 
 /* A stale entry whose refresh found no room, or failed without a time, waits up to so long. */
 enum { DROPPED_RETRY_US = 50 * 1000 };
@@ -37,15 +38,16 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 			return;
 		entry_soft_expire(&flight->result, now_us, policy->stale_us);
 	}
-	near_put(&engine->near, &flight->key, &flight->result);
+	ne = near_put(&engine->near, &flight->key, &flight->result);
+	if (ne)
+		loading_confirm(engine, ne);
 }
 
 /* A refresh that brought nothing: the stale entry says why, and waits before the next. */
 static void keep_failure(struct engine *engine, struct flight *flight, int64_t now_us)
 {
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
-	if (!ne || flight->failure.status == STATUS_OK ||
-	    flight->failure.status == STATUS_BAD_REQUEST)
+	if (!ne || flight->failure.status == STATUS_BAD_REQUEST)
 		return;
 	int64_t wait = flight->failure.retry_in_us;
 	if (flight->failure.until_us > now_us)
@@ -53,6 +55,7 @@ static void keep_failure(struct engine *engine, struct flight *flight, int64_t n
 	if (wait < DROPPED_RETRY_US)
 		wait = rng_between(&engine->rng, DROPPED_RETRY_US / 2, DROPPED_RETRY_US);
 	ne->retry_at_us = now_us + wait;
+	/* Without a failure another daemon is at it. */
 	ne->trouble = answer_reason_of(flight->failure.status);
 }
 
@@ -68,6 +71,9 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 	else
 		keep_failure(engine, flight, now_us);
 	flight_move(flight, FLIGHT_DONE);
+	flight->looks = 0;
+	if (list_linked(&flight->looking))
+		list_remove(&engine->looking, &flight->looking);
 	table_remove(&engine->flights, &flight->node);
 	list_push_back(&engine->wake, &flight->link);
 	if (flight->again && now_us < flight->again_until_us && !engine->stopping) {

@@ -22,6 +22,7 @@ static int64_t now(const struct pump *pump)
 
 static void on_store_done(struct store_op *op);
 static void on_free_done(struct store_op *op);
+static void on_renew_done(struct store_op *op);
 static void on_build_done(struct build *build);
 
 static void carry_out(struct pump *pump, const struct effects *effects)
@@ -37,6 +38,10 @@ static void carry_out(struct pump *pump, const struct effects *effects)
 		case EFFECT_FREE:
 			flight->free_op.done = on_free_done;
 			pump->store.submit(pump->store.impl, &flight->free_op);
+			break;
+		case EFFECT_RENEW:
+			flight->renew_op.done = on_renew_done;
+			pump->store.submit(pump->store.impl, &flight->renew_op);
 			break;
 		case EFFECT_BUILD:
 			flight->build.done = on_build_done;
@@ -76,6 +81,12 @@ static void on_free_done(struct store_op *op)
 {
 	struct flight *flight = container_of(op, struct flight, free_op);
 	dispatch(flight->pump, &(struct event){ .type = EVENT_FREED, .flight = flight });
+}
+
+static void on_renew_done(struct store_op *op)
+{
+	struct flight *flight = container_of(op, struct flight, renew_op);
+	dispatch(flight->pump, &(struct event){ .type = EVENT_RENEWED, .flight = flight });
 }
 
 static void on_build_done(struct build *build)
@@ -157,6 +168,52 @@ void pump_abandon(struct pump *pump, struct request *request)
 	dispatch(pump, &(struct event){ .type = EVENT_LEAVE, .request = request });
 }
 
+/* ---- what the store tells ----------------------------------------------------------------- */
+
+/* The key by its bytes, which come from outside. False: no keyspace of ours. */
+static bool find_key(struct pump *pump, const char *bytes, size_t len, struct key *ret_key)
+{
+	const char *colon = memchr(bytes, ':', len);
+	size_t name_len = colon ? (size_t)(colon - bytes) : len;
+	struct keyspace *keyspace = engine_keyspace(pump->engine, bytes, name_len);
+	if (keyspace)
+		engine_key(pump->engine, keyspace, bytes, len, ret_key);
+	return keyspace != NULL;
+}
+
+static void on_settled(void *impl, const char *bytes, size_t len, uint64_t fence)
+{
+	struct event event = { .type = EVENT_SETTLED, .told = { .fence = fence } };
+	if (find_key(impl, bytes, len, &event.told.key))
+		dispatch(impl, &event);
+}
+
+static void on_changed(void *impl, const char *bytes, size_t len, uint64_t floor, bool hard)
+{
+	struct event event = { .type = EVENT_CHANGED, .told = { .fence = floor, .hard = hard } };
+	if (find_key(impl, bytes, len, &event.told.key))
+		dispatch(impl, &event);
+}
+
+static void on_trusted(void *impl, int64_t until_us)
+{
+	dispatch(impl, &(struct event){ .type = EVENT_TRUSTED, .until_us = until_us });
+}
+
+struct store_listener pump_listener(struct pump *pump)
+{
+	return (struct store_listener){ pump, on_settled, on_changed, on_trusted };
+}
+
+int64_t pump_now_us(struct pump *pump)
+{
+	int64_t now_us = now(pump);
+	struct engine *engine = pump->engine;
+	if (engine->trusted && now_us >= engine->trusted_until_us)
+		on_trusted(pump, 0);
+	return now_us;
+}
+
 /* ---- invalidating and inspecting --------------------------------------------------------- */
 
 static void on_invalidate_done(struct store_op *op)
@@ -166,8 +223,11 @@ static void on_invalidate_done(struct store_op *op)
 	pump->ops--;
 	invalidation->status = op->outcome == STORE_DONE ? STATUS_OK : STATUS_UNAVAILABLE;
 	/* Here it holds in any case: a lost answer may have been carried out. */
-	dispatch(pump, &(struct event){ .type = EVENT_INVALIDATED,
-					.invalidated = { invalidation->key, invalidation->hard } });
+	dispatch(pump, &(struct event){ .type = EVENT_CHANGED,
+					.told = { .key = invalidation->key,
+						  .fence = op->outcome == STORE_DONE ? op->fence
+										     : UINT64_MAX,
+						  .hard = invalidation->hard } });
 	invalidation->done(invalidation);
 }
 

@@ -109,6 +109,14 @@ struct inspection {
 };
 void pump_inspect(struct pump *pump, struct inspection *inspection);
 
+/* Who a shared store tells what it knows by itself; valid as long as the pump. */
+struct store_listener pump_listener(struct pump *pump);
+
+/* The time for a batch of lookups, in µs of the fleet clock. A daemon that was paused must not
+   trust what it has: this notices before the lookups do, whatever the order of the loop's
+   callbacks. */
+int64_t pump_now_us(struct pump *pump);
+
 /* The host's timer. */
 void pump_turn(struct pump *pump);
 

@@ -88,7 +88,9 @@ struct request {
 	request_answer_cb answer;
 
 	/* The engine's own. */
-	struct list_node node; /* in its flight's waiters, or among the engine's ready ones */
+	struct list_node node;
+	struct list
+		*home; /* the list that `node` is in: a flight's waiters, or one of the engine's */
 	struct heap_node deadline;
 	struct flight *flight; /* borrowed; NULL when ready */
 	uint64_t seq;          /* order of arrival, against builds' beginnings */

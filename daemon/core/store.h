@@ -78,6 +78,8 @@ struct store_op {
 	struct entry entry;   /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
 	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted */
 	bool hard;              /* INVALIDATE: also forbids to serve the old value stale */
+	bool away; /* LOAD, LEASE: out, the shared store is away and the fallback answered (store/
+		      fallback.h); RENEW, SAVE, RELEASE: in, as it was at the lease */
 
 	/* The answer. */
 	enum store_outcome outcome;
@@ -90,6 +92,10 @@ struct store_op {
 			   known to be after the last change. 0: none */
 	int64_t left_us; /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
 			    there; PERMIT/DONE: start in this long */
+
+	/* Of a store that passes the operation on (store/fallback.h). */
+	store_done_cb route_done;
+	void *route;
 
 	/* The implementation's own. */
 	struct list_node node;

@@ -145,7 +145,5 @@ void server_may_be_closed(struct server *server);
 /* Reads the clock, for the requests that are served next. */
 static inline int64_t server_now(struct server *server)
 {
-	const struct pump_host *host = &server->pump->host;
-
-	return server->now_us = host->now_us(host->impl);
+	return server->now_us = pump_now_us(server->pump);
 }

@@ -1,0 +1,151 @@
+#include "core/loading.h"
+
+#include "base/check.h"
+
+void loading_confirm(const struct engine *engine, struct near_entry *ne)
+{
+	uint32_t generation = ne->keyspace->generation;
+	ne->generation = engine->trusted ? generation : generation - 1;
+}
+
+/* The value that the load left out, as the near cache has it already. */
+static bool fill_in_value(struct near_entry *ne, struct store_op *op)
+{
+	if (op->has_value)
+		return true;
+	if (!ne || ne->entry.fence != op->entry.fence)
+		return false;
+	op->entry.value = value_ref(ne->entry.value);
+	return true;
+}
+
+/* An entry that a failed-over store has kept, older than what was served of it here. */
+static bool is_rollback(const struct near_entry *ne, const struct entry *entry, bool single_row,
+			int64_t now_us)
+{
+	return ne && single_row && entry_phase(&ne->entry, now_us) != ENTRY_DEAD &&
+	       ne->entry.has_version && entry->has_version && entry->version < ne->entry.version;
+}
+
+/* The near cache takes the store's entry, unless it has better. The near entry after that. */
+static struct near_entry *take_entry(struct engine *engine, struct flight *flight,
+				     struct near_entry *ne, int64_t now_us)
+{
+	struct entry *entry = &flight->op.entry;
+	const struct policy *policy = flight->key.keyspace->policy;
+	if (flight->floor >= entry->fence && !entry->changed)
+		entry_soft_expire(entry, now_us, policy->stale_us);
+	if (flight->floor >= entry->fence && flight->floor_hard)
+		entry->stale_until_us = entry->fresh_until_us;
+	if (is_rollback(ne, entry, policy->single_row, now_us))
+		return ne;
+	if (ne && ne->entry.fence == entry->fence) {
+		/* The same build: its times are the store's to tell, and never grow. */
+		if (ne->entry.fresh_until_us > entry->fresh_until_us)
+			ne->entry.fresh_until_us = ne->next_at_us = entry->fresh_until_us;
+		if (ne->entry.stale_until_us > entry->stale_until_us)
+			ne->entry.stale_until_us = entry->stale_until_us;
+		ne->entry.changed |= entry->changed;
+	} else if (!ne || entry_phase(&ne->entry, now_us) == ENTRY_DEAD ||
+		   entry_supersedes(entry, &ne->entry, policy->single_row)) {
+		ne = near_put(&engine->near, &flight->key, entry);
+	}
+	if (ne)
+		loading_confirm(engine, ne);
+	return ne;
+}
+
+/* Whether the entry answers all who wait: is fresh, and as new as they ask for. */
+static bool is_enough(const struct flight *flight, const struct entry *entry, int64_t now_us)
+{
+	if (flight->want_newer || entry_phase(entry, now_us) != ENTRY_FRESH)
+		return false;
+	return !flight->want_min_version ||
+	       entry_covers(entry, flight->min_version, flight->key.keyspace->policy->single_row);
+}
+
+static void take_result(struct flight *flight, const struct entry *entry, enum answer_source source,
+			enum answer_reason reason)
+{
+	flight->has_result = flight->saved = true;
+	flight->result = *entry;
+	value_ref(flight->result.value);
+	flight->source = source;
+	flight->reason = reason;
+}
+
+/* Those who wait may be satisfied by what the near cache has now: engine_wake lets them look. */
+static void let_waiters_look(struct engine *engine, struct flight *flight)
+{
+	flight->looks = (uint32_t)flight->waiters.count;
+	if (flight->looks > 0 && !list_linked(&flight->looking))
+		list_push_back(&engine->looking, &flight->looking);
+}
+
+/* The shared store is away: what is here is served by its own times, and says so. */
+static bool take_near(struct flight *flight, const struct near_entry *ne, int64_t now_us)
+{
+	if (!ne || !is_enough(flight, &ne->entry, now_us))
+		return false;
+	take_result(flight, &ne->entry, SOURCE_NEAR, REASON_UNAVAILABLE);
+	return true;
+}
+
+/* The store has answered. Whether the result is there. */
+static bool take_answer(struct engine *engine, struct flight *flight, struct near_entry *ne,
+			int64_t now_us)
+{
+	const struct store_op *op = &flight->op;
+	uint32_t generation = flight->key.keyspace->generation;
+	if (op->away)
+		return take_near(flight, ne, now_us);
+	if (!op->has_entry) {
+		/* Flushed, evicted, failed over: nobody vouches for what is here. */
+		if (ne && ne->generation != generation)
+			entry_soft_expire(&ne->entry, now_us,
+					  flight->key.keyspace->policy->stale_us);
+		return false;
+	}
+	uint64_t fence = ne ? ne->entry.fence : 0;
+	bool confirmed = ne && ne->generation == generation;
+	ne = take_entry(engine, flight, ne, now_us);
+	const struct entry *entry = ne ? &ne->entry : &op->entry;
+	if (is_enough(flight, entry, now_us)) {
+		take_result(flight, entry, SOURCE_STORE, REASON_NONE);
+		return true;
+	}
+	bool news = ne && (ne->entry.fence != fence || !confirmed);
+	if (news || entry_phase(entry, now_us) == ENTRY_FRESH)
+		let_waiters_look(engine, flight);
+	return false;
+}
+
+enum loading loading_take(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	struct store_op *op = &flight->op;
+	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	enum loading loading = LOADING_BUILD;
+	flight->load_fence = op->fence;
+	flight->away = op->away;
+	if (flight->floor < op->floor)
+		flight->floor = op->floor;
+	if (op->outcome != STORE_DONE || flight->stop) {
+		value_unref(flight->failure.text);
+		flight->failure = (struct failure){ .status = STATUS_UNAVAILABLE };
+		loading = LOADING_FAILED;
+	} else if (op->has_entry && !fill_in_value(ne, op)) {
+		loading = LOADING_AGAIN;
+	} else if (take_answer(engine, flight, ne, now_us)) {
+		loading = LOADING_ENOUGH;
+	} else if (op->has_failure) {
+		engine->counters.failures_remembered++;
+		value_unref(flight->failure.text);
+		flight->failure = op->failure;
+		op->failure.text = NULL;
+		loading = LOADING_FAILED;
+	}
+	value_unref(op->entry.value);
+	value_unref(op->failure.text);
+	op->entry.value = op->failure.text = NULL;
+	return loading;
+}

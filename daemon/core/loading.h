@@ -1,0 +1,22 @@
+/* What a load brings: the store's entry and claim, against what the near cache has and what those
+ * who wait want. Called by course.c.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/engine.h"
+
+enum loading {
+	LOADING_ENOUGH, /* flight->result is an answer to all who wait */
+	LOADING_FAILED, /* flight->failure is, remembered or of the store itself */
+	LOADING_AGAIN,  /* the value was left out, and the near cache has lost it meanwhile */
+	LOADING_BUILD,  /* neither: go on */
+};
+
+/* Takes flight->op's answer, its counted parts too. The near cache learns what is new; then, if
+   there is still reason to build, waiters that the near cache can answer by now are asked anew. */
+enum loading loading_take(struct engine *engine, struct flight *flight, int64_t now_us);
+
+/* The near entry is as the store has it: plainly fresh again, if no change can go untold. */
+void loading_confirm(const struct engine *engine, struct near_entry *ne);
