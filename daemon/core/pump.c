@@ -272,9 +272,11 @@ static void on_inspect_done(struct store_op *op)
 	inspection->claim_held_us = op->left_us;
 	inspection->has_failure = op->has_failure;
 	inspection->failure = op->failure;
+	/* `done` may free the inspection, and the operation in it. */
+	struct value *value = op->entry.value, *text = op->failure.text;
 	inspection->done(inspection);
-	value_unref(op->entry.value);
-	value_unref(op->failure.text);
+	value_unref(value);
+	value_unref(text);
 	arm(pump);
 }
 

@@ -7,6 +7,8 @@
 #include "proto/method.h"
 #include "rpc/server.h"
 
+enum { PROTOCOL = 1 }; /* the version that PROTOCOL.md describes */
+
 static void put_bool(struct wire_buf *b, const char *name, bool value)
 {
 	wire_buf_str(b, name);
@@ -29,9 +31,10 @@ void about_hello(struct server *server, struct wire_buf *b)
 {
 	const struct server_about *about = &server->about;
 
-	wire_buf_map(b, 5);
-	put_str(b, "name", "segar");
+	wire_buf_map(b, 6);
+	put_str(b, "name", "segard");
 	put_str(b, "version", SEGAR_VERSION);
+	put_int(b, "protocol", PROTOCOL);
 	put_int(b, "pid", getpid());
 	put_bool(b, "ready", !server->closing && (!about->ready || about->ready(about->impl)));
 	wire_buf_str(b, "methods");
@@ -121,7 +124,7 @@ static void put_keyspace(struct server *server, struct wire_buf *b, const struct
 	wire_buf_map(b, 9);
 	put_str(b, "name", policy->name);
 	put_str(b, "query", policy->query);
-	put_bool(b, "served", served);
+	put_str(b, "state", served ? "serving" : "refused");
 	wire_buf_str(b, "error");
 	if (served)
 		wire_buf_nil(b);

@@ -133,7 +133,7 @@ static enum status serve_invalidate(struct ask *ask, struct wire_error *error)
 
 	if (reader_peek(&ask->params, &first) && first.type == MP_MAP)
 		return wire_refuse(error, STATUS_BAD_REQUEST,
-				   "invalidating a whole keyspace is not served yet");
+				   "invalidate of a keyspace is not served yet");
 	status = read_key_and_options(ask, &key, &options, error);
 	if (status == STATUS_OK)
 		keyop_invalidate(ask->peer, ask->id, &key, options.hard == 1);
