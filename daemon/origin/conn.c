@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "origin/cancel.h"
+#include "origin/dial.h"
 
 const char *conn_state_name(enum conn_state state)
 {
@@ -41,7 +43,7 @@ static void conn_move(struct conn *conn, enum conn_state next)
 	CHECK(works == (conn->exchange.statement != NULL));
 	conn->state = next;
 	if (next == CONN_IDLE)
-		conn_arm(conn, CONN_IDLE_MS);
+		conn_arm(conn, conn->is_large ? CONN_LARGE_IDLE_MS : CONN_IDLE_MS);
 	else if (next == CONN_CANCELLING)
 		conn_arm(conn, CONN_CANCEL_MS);
 }
@@ -68,6 +70,7 @@ static void conn_finish(struct conn *conn)
 		return;
 	conn->why = CONN_NOT_CANCELLED;
 	build = exchange_end(exchange);
+	conn->is_large = build && build->value && build->value->len > CONN_LARGE;
 	conn->config->events->finished(conn, build,
 				       exchange->has_trouble ? &exchange->trouble : NULL);
 }
@@ -75,12 +78,12 @@ static void conn_finish(struct conn *conn)
 static void conn_shut(struct conn *conn, const struct trouble *trouble)
 {
 	conn_finish(conn);
-	cancel_abandon(conn->cancel);
-	conn->cancel = NULL;
+	aside_free(conn->aside);
+	conn->aside = NULL;
 	conn_move(conn, CONN_CLOSED);
 	session_close(&conn->session);
 	uv_close((uv_handle_t *)&conn->timer, conn_on_handle_closed);
-	uv_close((uv_handle_t *)&conn->cancelled, conn_on_handle_closed);
+	uv_close((uv_handle_t *)&conn->told, conn_on_handle_closed);
 	conn->config->events->closed(conn, trouble);
 }
 
@@ -114,9 +117,8 @@ void conn_close(struct conn *conn)
 	if (conn->state == CONN_CLOSED)
 		return;
 	/* The server may as well stop; nobody waits for that. */
-	if (conn->exchange.statement && !conn->cancel &&
-	    cancel_start(conn->session.pg, &conn->cancelled, &conn->cancel) < 0)
-		conn->cancel = NULL;
+	if (conn->exchange.statement && !conn->aside)
+		conn->aside = cancel_start(conn->session.pg, &conn->told);
 	conn_set_cancelled(&trouble);
 	exchange_fail(&conn->exchange, &trouble);
 	conn_shut(conn, NULL);
@@ -133,7 +135,7 @@ static void conn_rest(struct conn *conn)
 		return;
 	}
 	conn_finish(conn);
-	if (conn->cancel)
+	if (conn->aside)
 		return; /* it could hit the next statement */
 	conn_move(conn, CONN_IDLE);
 	conn->config->events->idle(conn);
@@ -146,8 +148,7 @@ static void conn_begin_cancel(struct conn *conn, enum conn_why why)
 	conn->why = why;
 	conn_move(conn, CONN_CANCELLING);
 	/* Where it cannot be sent, the timer closes the connection. */
-	if (cancel_start(conn->session.pg, &conn->cancelled, &conn->cancel) < 0)
-		conn->cancel = NULL;
+	conn->aside = cancel_start(conn->session.pg, &conn->told);
 }
 
 void conn_cancel(struct conn *conn)
@@ -158,14 +159,8 @@ void conn_cancel(struct conn *conn)
 		conn->why = CONN_CANCELLED_BY_OWNER;
 }
 
-static void conn_on_cancelled(uv_async_t *async)
+static void conn_on_cancelled(struct conn *conn)
 {
-	struct conn *conn = container_of(async, struct conn, cancelled);
-
-	if (!conn->cancel || !cancel_is_told(conn->cancel))
-		return;
-	cancel_abandon(conn->cancel);
-	conn->cancel = NULL;
 	if (conn->state != CONN_CANCELLING || conn->exchange.statement)
 		return;
 	conn_move(conn, CONN_IDLE);
@@ -300,14 +295,13 @@ static void conn_on_timer(uv_timer_t *timer)
 
 	switch (conn->state) {
 	case CONN_CONNECTING:
-		if (!conn->session.pg)
-			trouble_set(&trouble, BUILD_LOST, STATUS_UNAVAILABLE, "no memory");
-		else if (PQstatus(conn->session.pg) == CONNECTION_BAD)
-			trouble_from_message(&trouble, PQerrorMessage(conn->session.pg));
-		else
+		if (conn->aside || conn->session.pg)
 			trouble_set(&trouble, BUILD_LOST, STATUS_UNAVAILABLE,
 				    "no connection to PostgreSQL within %" PRId64 " ms",
 				    conn->config->connect_timeout_ms);
+		else
+			trouble_set(&trouble, BUILD_NO_ROOM, STATUS_OVERLOADED,
+				    "no thread to connect to PostgreSQL in");
 		break;
 	case CONN_IDLE:
 		conn_close(conn);
@@ -329,26 +323,33 @@ static void conn_on_timer(uv_timer_t *timer)
 
 /* --- birth --- */
 
-static void conn_start(struct conn *conn)
+static void conn_on_dialled(struct conn *conn, PGconn *pg)
 {
 	static const struct session_events events = {
 		.opened = conn_on_opened,
 		.readable = conn_on_readable,
 		.broken = conn_on_broken,
 	};
-	/* The DSN overrules what stands before it, and is overruled by what follows. */
-	const char *const keywords[] = { "keepalives_idle",  "keepalives_interval",
-					 "keepalives_count", "tcp_user_timeout",
-					 "dbname",           "application_name",
-					 "client_encoding",  NULL };
-	const char *const values[] = { "10",     "5",    "3", "20000", conn->config->dsn,
-				       "segard", "UTF8", NULL };
 
-	/* Trouble at the very start is told like all other: by an event, from the loop. */
-	if (session_open(&conn->session, conn->config->loop, &events, keywords, values) < 0)
-		conn_arm(conn, 0);
+	if (!pg)
+		conn_break_saying(conn, "no memory for a connection");
+	else if (session_open(&conn->session, conn->config->loop, &events, pg) < 0)
+		conn_break_saying(conn, PQerrorMessage(pg));
+}
+
+static void conn_on_told(uv_async_t *async)
+{
+	struct conn *conn = container_of(async, struct conn, told);
+	struct aside *aside = conn->aside;
+
+	if (!aside || !aside_result(aside))
+		return;
+	conn->aside = NULL;
+	if (conn->state == CONN_CONNECTING)
+		conn_on_dialled(conn, dial_take(aside));
 	else
-		conn_arm(conn, conn->config->connect_timeout_ms);
+		conn_on_cancelled(conn);
+	aside_free(aside);
 }
 
 int conn_open(const struct conn_config *config, struct conn **ret_conn)
@@ -363,14 +364,16 @@ int conn_open(const struct conn_config *config, struct conn **ret_conn)
 	conn->server.prepared = conn->prepared;
 	list_node_init(&conn->node);
 	list_node_init(&conn->idle_node);
-	if (uv_async_init(config->loop, &conn->cancelled, conn_on_cancelled) < 0) {
+	if (uv_async_init(config->loop, &conn->told, conn_on_told) < 0) {
 		mem_free(conn);
 		return -1;
 	}
 	CHECK(uv_timer_init(config->loop, &conn->timer) == 0);
 	conn->handles = 2;
-	conn->timer.data = conn->cancelled.data = conn;
-	conn_start(conn);
+	conn->timer.data = conn->told.data = conn;
+	/* Trouble is an event, and comes from the loop: where there is no thread, by the timer. */
+	conn->aside = dial_start(config->dsn, &conn->told);
+	conn_arm(conn, conn->aside ? config->connect_timeout_ms : 0);
 	*ret_conn = conn;
 	return 0;
 }

@@ -11,7 +11,7 @@
  *
  * Who waits for what, and for how long at most (one timer; the state is its meaning):
  *   CONNECTING   the server's welcome        connect_timeout_ms
- *   IDLE         work; watched for its end   CONN_IDLE_MS, then closed
+ *   IDLE         work; watched for its end   CONN_IDLE_MS, then closed; sooner after a large value
  *   PREPARING    the query's description     the build's timeout + CONN_GRACE_MS, then cancelled
  *   BUILDING     the result                  the same, PREPARING included
  *   CANCELLING   the result, and PQcancel    CONN_CANCEL_MS, then closed
@@ -29,7 +29,7 @@
 
 #include "base/list.h"
 #include "core/origin.h"
-#include "origin/cancel.h"
+#include "origin/aside.h"
 #include "origin/exchange.h"
 #include "origin/session.h"
 #include "origin/statement.h"
@@ -57,6 +57,9 @@ const char *conn_state_name(enum conn_state state);
 
 enum {
 	CONN_IDLE_MS = 60 * 1000,
+	CONN_LARGE =
+		1024 * 1024, /* bytes of a value that libpq needed much memory for, which only … */
+	CONN_LARGE_IDLE_MS = 1000, /* … closing gives back */
 	CONN_GRACE_MS = 2000,
 	CONN_CANCEL_MS = 2000,
 };
@@ -103,13 +106,14 @@ struct conn {
 	enum conn_state state;
 	struct session session;
 	uv_timer_t timer;
-	uv_async_t cancelled; /* sent when `cancel` has been told */
-	int handles;          /* open ones: timer, cancelled */
-	bool was_open;        /* it has been IDLE once */
+	uv_async_t told; /* sent when `aside` has returned */
+	int handles;     /* open ones: timer, told */
+	bool was_open;   /* it has been IDLE once */
 	struct exchange exchange;
 	struct exchange_session server;
-	struct cancel *cancel; /* owned until told or abandoned */
+	struct aside *aside; /* owned; CONNECTING: the dial, else a cancel; NULL: none under way */
 	enum conn_why why;
+	bool is_large;       /* the last value was over CONN_LARGE */
 	uint32_t prepared[]; /* see exchange_session */
 };
 

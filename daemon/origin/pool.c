@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "origin/canonical.h"
 #include "origin/conn.h"
@@ -14,7 +15,10 @@
 #include "origin/outcome.h"
 #include "origin/trouble.h"
 
-enum { CONNECT_TIMEOUT_MS_MAX = 5000 };
+enum {
+	CONNECT_TIMEOUT_MS_MAX = 5000,
+	CONNECTING_MAX = 32, /* at once; more builds wait for one of these */
+};
 
 struct pool {
 	struct conn_config config;
@@ -39,7 +43,8 @@ struct pool {
 	bool closing;
 	pool_cb closed;
 	void *closed_arg;
-	bool has_trouble;
+	bool is_away;     /* the last connection that was begun could not be made */
+	bool has_trouble; /* or a connection was lost since */
 	struct trouble trouble;
 	struct pool_counters counters;
 	uint32_t statements_count;
@@ -226,6 +231,9 @@ static void pool_on_opened(struct conn *conn)
 	pool->connecting--;
 	pool->counters.connects++;
 	pool->has_trouble = false;
+	if (pool->is_away)
+		log_info("origin.back");
+	pool->is_away = false;
 }
 
 static void pool_on_idle(struct conn *conn)
@@ -249,6 +257,21 @@ static void pool_on_finished(struct conn *conn, struct build *build, const struc
 	pool_kick(pool);
 }
 
+static void pool_on_lost(struct pool *pool, const struct trouble *trouble)
+{
+	pool->counters.lost++;
+	log_warning("origin.lost", LOG_TEXT("why", trouble->text));
+}
+
+static void pool_on_no_connection(struct pool *pool, const struct trouble *trouble, uint64_t asked)
+{
+	pool->counters.connect_failures++;
+	if (!pool->is_away)
+		log_warning("origin.away", LOG_TEXT("why", trouble->text));
+	pool->is_away = true;
+	pool_give_up(pool, trouble, asked);
+}
+
 static void pool_on_closed(struct conn *conn, const struct trouble *trouble)
 {
 	struct pool *pool = conn->config->owner;
@@ -256,19 +279,17 @@ static void pool_on_closed(struct conn *conn, const struct trouble *trouble)
 	if (list_linked(&conn->idle_node))
 		list_remove(&pool->idle, &conn->idle_node);
 	pool->counters.connections--;
-	if (trouble) {
-		pool->has_trouble = true;
-		pool->trouble = *trouble;
-	}
-	if (conn->was_open) {
-		pool->counters.lost += trouble != NULL;
-	} else {
+	if (!conn->was_open)
 		pool->connecting--;
-		pool->counters.connect_failures += trouble != NULL;
-		if (trouble)
-			pool_give_up(pool, trouble, conn->owner_mark);
-	}
 	pool_kick(pool);
+	if (!trouble)
+		return;
+	pool->has_trouble = true;
+	pool->trouble = *trouble;
+	if (conn->was_open)
+		pool_on_lost(pool, trouble);
+	else
+		pool_on_no_connection(pool, trouble, conn->owner_mark);
 }
 
 static void pool_on_freed(struct conn *conn)
@@ -315,7 +336,8 @@ static void pool_hand_out(struct pool *pool)
 		unknown = NULL;
 	}
 	wanted = pool->waiting.count + (unknown != NULL);
-	while (pool->connecting < wanted && pool->counters.connections < pool->conns_max) {
+	while (pool->connecting < wanted && pool->connecting < CONNECTING_MAX &&
+	       pool->counters.connections < pool->conns_max) {
 		pool_open_one(pool);
 		wanted = pool->waiting.count + (unknown && pool->probing);
 	}

@@ -76,17 +76,13 @@ static void session_on_notice(void *arg, const PGresult *result)
 }
 
 int session_open(struct session *session, uv_loop_t *loop, const struct session_events *events,
-		 const char *const *keywords, const char *const *values)
+		 PGconn *pg)
 {
-	*session = (struct session){ .loop = loop, .events = events };
-	session->pg = PQconnectStartParams(keywords, values, 1);
-	if (!session->pg)
-		return -1;
-	PQsetErrorVerbosity(session->pg, PQERRORS_VERBOSE);
-	PQsetNoticeReceiver(session->pg, session_on_notice, session);
-	if (PQstatus(session->pg) == CONNECTION_BAD)
-		return -1;
-	return watch_start(session, UV_WRITABLE);
+	CHECK(!session->pg && pg);
+	*session = (struct session){ .loop = loop, .events = events, .pg = pg };
+	PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);
+	PQsetNoticeReceiver(pg, session_on_notice, session);
+	return PQstatus(pg) == CONNECTION_BAD ? -1 : watch_start(session, UV_WRITABLE);
 }
 
 static void session_on_connected(struct session *session)

@@ -1,12 +1,12 @@
 /* One libpq connection on the loop: the socket and its watching, nothing of what is said on it.
  *
- *   session_open ──> … PQconnectPoll … ──> opened ──> readable … readable ──> session_close
- *                          └─> broken                     └─> broken
+ *   dial ──> session_open ──> … PQconnectPoll … ──> opened ──> readable … readable ──>
+ * session_close └─> broken                     └─> broken
  *
  * Once open it is non-blocking and in pipeline mode. Embedded in its owner, which closes it also
- * after `broken`; the events fire from the loop only, never inside a call. What libpq may block in:
- * resolving host names. libpq may change its socket while it connects, so the poll handle is a
- * block of its own, which outlives the session by one turn of the loop.
+ * after `broken`; the events fire from the loop only, never inside a call. libpq may change its
+ * socket while it connects, so the poll handle is a block of its own, which outlives the session by
+ * one turn of the loop.
  */
 #pragma once
 
@@ -31,11 +31,10 @@ struct session {
 	int doomed;                          /* the server has said that it ends the session */
 };
 
-/* Starts connecting with libpq's parameters, of which `dbname` may be a whole DSN. 0, or -1: it
-   failed at once, see PQerrorMessage (`pg` is NULL when memory is missing); no event follows. */
+/* Takes over a connection that libpq has begun (dial.h) and goes on with it. 0, or -1: it cannot,
+   see PQerrorMessage; no event follows. Either way the session owns `pg`. */
 int session_open(struct session *session, uv_loop_t *loop, const struct session_events *events,
-		 const char *const *keywords, const char *const *values)
-	__attribute__((warn_unused_result));
+		 PGconn *pg) __attribute__((warn_unused_result));
 
 /* Sends what libpq holds back, and keeps watching. 0, or -1: broken, see PQerrorMessage. */
 int session_flush(struct session *session) __attribute__((warn_unused_result));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "origin/types.h"
 
@@ -34,14 +35,21 @@ void statement_close(struct statement *statement)
 void statement_accept(struct statement *statement)
 {
 	CHECK(statement->sql);
+	if (statement->state == STATEMENT_REFUSED)
+		log_info("keyspace.accepted", LOG_TEXT("keyspace", statement->policy->name));
 	statement->state = STATEMENT_OK;
 	statement->error[0] = '\0';
 }
 
 void statement_refuse(struct statement *statement, const char *text)
 {
+	bool is_news = statement->state != STATEMENT_REFUSED || strcmp(statement->error, text);
+
 	statement->state = STATEMENT_REFUSED;
 	snprintf(statement->error, sizeof(statement->error), "%s", text);
+	if (is_news)
+		log_warning("keyspace.refused", LOG_TEXT("keyspace", statement->policy->name),
+			    LOG_TEXT("why", text));
 }
 
 static bool is_integer_type(uint32_t type)
@@ -66,12 +74,13 @@ static int learn_refuse(struct statement *statement, const char *format, ...)
 
 static int learn_refuse(struct statement *statement, const char *format, ...)
 {
+	char text[ERROR_TEXT_MAX];
 	va_list args;
 
 	va_start(args, format);
-	statement->state = STATEMENT_REFUSED;
-	vsnprintf(statement->error, sizeof(statement->error), format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	statement_refuse(statement, text);
 	return -1;
 }
 

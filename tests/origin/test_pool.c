@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "rig.h"
 
 static struct server server;
@@ -723,6 +724,22 @@ static void without_a_server_builds_fail_at_once_and_clearly(void)
 	server_stop(&own, SIGINT);
 }
 
+static void a_name_that_does_not_resolve_holds_nothing_up(void)
+{
+	static struct run run;
+	struct rig rig;
+
+	rig_open(&rig, &server, 2);
+	rig.policy.build_timeout_us = 200 * 1000;
+	snprintf(rig.dsn, sizeof(rig.dsn), "host=name.invalid");
+	rig_keyspace(&rig, "ks", "SELECT 1 AS value");
+	rig_start(&rig);
+	run_all(&run, &rig, 0, "ks");
+	EXPECT(run.build.outcome == BUILD_LOST && run.build.status == STATUS_UNAVAILABLE);
+	run_free(&run);
+	rig_close(&rig);
+}
+
 static void a_stopped_postmaster_hangs_nothing(void)
 {
 	static struct run run;
@@ -1036,6 +1053,7 @@ static const struct test tests[] = {
 	TEST(a_backend_killed_in_mid_result_is_a_lost_connection),
 	TEST(a_restarted_servers_idle_connections_are_never_used),
 	TEST(without_a_server_builds_fail_at_once_and_clearly),
+	TEST(a_name_that_does_not_resolve_holds_nothing_up),
 	TEST(a_stopped_postmaster_hangs_nothing),
 	TEST(a_server_that_hangs_in_mid_build_is_given_up),
 	TEST(a_server_that_ignores_its_own_timeout_is_given_up),
@@ -1074,6 +1092,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	log_open(STDERR_FILENO, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	server_create(&server, NULL);
 	server_start(&server);
 	printf("1..%zu\n", count);
