@@ -44,6 +44,7 @@ static void origin_build(void *impl, struct build *build)
 	run->number = world->builds + 1;
 	run->cancelled = false;
 	world->began_us[world->builds++] = world->now_us;
+	world->key_locks += build->lock_key;
 	if (++world->building > world->building_most)
 		world->building_most = world->building;
 	heap_insert(&world->ends, &run->end, world->now_us + world->script.takes_us);
@@ -83,6 +84,87 @@ static void origin_end(struct world *world, struct origin_build *run)
 	build->done(build);
 }
 
+/* ---- the store --------------------------------------------------------------------------- */
+
+/* The memory store's answer to a load or a lease, with what others have stored. */
+static void on_routed_done(struct store_op *op)
+{
+	struct world *world = op->route;
+	op->done = op->route_done;
+	op->away = world->away;
+	if (op->verb == STORE_LEASE) {
+		op->done(op);
+		return;
+	}
+	op->has_entry = world->has_shared && !world->away;
+	if (op->has_entry) {
+		op->entry = world->shared;
+		op->has_value = world->shared.fence > op->known_fence;
+		op->entry.value = op->has_value ? value_ref(world->shared.value) : NULL;
+		world->values_loaded += op->has_value;
+	}
+	world->loads++;
+	op->done(op);
+}
+
+static void store_submit(void *impl, struct store_op *op)
+{
+	struct world *world = impl;
+	struct store memory = memory_store_iface(world->memory);
+	world->renewals += op->verb == STORE_RENEW;
+	if (op->verb == STORE_LOAD || op->verb == STORE_LEASE) {
+		op->route = world;
+		op->route_done = op->done;
+		op->done = on_routed_done;
+	}
+	memory.submit(memory.impl, op);
+}
+
+void world_share(struct world *world, const char *value, int64_t generated_at_us, uint64_t fence)
+{
+	value_unref(world->shared.value);
+	world->has_shared = true;
+	world->shared = (struct entry){
+		.value = value_create(value, strlen(value)),
+		.fence = fence,
+		.generated_at_us = generated_at_us,
+		.fresh_until_us = generated_at_us + world->policy.fresh_us,
+		.stale_until_us = generated_at_us + world->policy.fresh_us + world->policy.stale_us,
+	};
+}
+
+static void on_rival_done(struct store_op *op)
+{
+	*(bool *)op->route = true;
+}
+
+static void rival(struct world *world, enum store_verb verb, const char *arg)
+{
+	char bytes[64];
+	struct store memory = memory_store_iface(world->memory);
+	struct store_op op = { .verb = verb, .token = 4711, .length_us = 3 * SECOND };
+	bool done = false;
+	op.route = &done;
+	op.done = on_rival_done;
+	snprintf(bytes, sizeof(bytes), "k:%s", arg);
+	engine_key(world->engine, engine_keyspace(world->engine, "k", 1), bytes, strlen(bytes),
+		   &op.key);
+	memory.submit(memory.impl, &op);
+	while (!done)
+		world_run(world, 0);
+	cr_assert_eq(op.outcome, STORE_DONE);
+}
+
+void world_rival_leases(struct world *world, const char *arg)
+{
+	rival(world, STORE_LEASE, arg);
+}
+
+void world_rival_releases(struct world *world, const char *arg)
+{
+	rival(world, STORE_RELEASE, arg);
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 void world_defaults(struct world *world)
@@ -112,7 +194,7 @@ void world_open(struct world *world)
 	world->memory = memory_store_create(&world->store_limits, &host);
 	world->engine = engine_create(&world->policy, 1, &world->limits, secret, 1);
 	cr_assert(world->memory && world->engine);
-	struct store store = memory_store_iface(world->memory);
+	struct store store = { world, store_submit };
 	struct origin origin = { world, origin_build, origin_cancel, NULL };
 	pump_init(&world->pump, world->engine, &store, &origin,
 		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped });
@@ -129,6 +211,7 @@ void world_close(struct world *world)
 	cr_assert_eq(world->building, 0);
 	engine_free(world->engine);
 	memory_store_free(world->memory);
+	value_unref(world->shared.value);
 }
 
 /* ---- clients ----------------------------------------------------------------------------- */

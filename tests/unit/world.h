@@ -59,6 +59,13 @@ struct world {
 	struct memory_store_limits store_limits;
 	struct script script;
 
+	/* What another daemon has put into the store: loads find it. `away`: the store is, and the
+	   daemon is on its own. */
+	bool has_shared;
+	struct entry shared; /* value counted */
+	bool away;
+	int loads, values_loaded, renewals, key_locks;
+
 	struct engine *engine;
 	struct memory_store *memory;
 	struct pump pump;
@@ -84,6 +91,12 @@ void world_refresh(struct world *world, struct client *client, const char *arg);
 void world_ask(struct world *world, struct client *client, const char *arg);
 void world_leave(struct world *world, struct client *client);
 void world_invalidate(struct world *world, const char *arg, bool hard);
+
+/* Puts an entry into the store, built at `generated_at_us`. */
+void world_share(struct world *world, const char *value, int64_t generated_at_us, uint64_t fence);
+/* Another daemon takes the key's lease, or gives it back. */
+void world_rival_leases(struct world *world, const char *arg);
+void world_rival_releases(struct world *world, const char *arg);
 
 /* Lets everything happen that is due up to `for_us` from now. */
 void world_run(struct world *world, int64_t for_us);

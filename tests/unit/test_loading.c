@@ -1,0 +1,309 @@
+/* What a shared store's answers lead to: entries of other daemons, trust, a store that is away. */
+#include "core/loading.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "world.h"
+
+static struct world world;
+static struct client a, b;
+
+static void open_world(void)
+{
+	world_defaults(&world);
+	world_open(&world);
+}
+
+static void close_world(void)
+{
+	world_close(&world);
+}
+
+TestSuite(loading, .init = open_world, .fini = close_world);
+
+#define ASSERT_VALUE(client, at_state, at_value)                                                   \
+	do {                                                                                       \
+		cr_assert((client)->answered, "no answer yet");                                    \
+		cr_assert_eq((client)->answer.status, STATUS_OK, "%s",                             \
+			     status_name((client)->answer.status));                                \
+		cr_assert_str_eq(answer_state_name((client)->answer.state), at_state);             \
+		cr_assert_str_eq((client)->value, at_value);                                       \
+	} while (0)
+
+static struct store_listener listener(void)
+{
+	return pump_listener(&world.pump);
+}
+
+/* A first value of our own, as the store has it too. */
+static void have_shared_value(void)
+{
+	world_get(&world, &a, "a");
+	world_run(&world, SECOND);
+	struct query query = a.request.query;
+	struct near_entry *ne = near_find(&world.engine->near, &query.key);
+	world_share(&world, "v1", ne->entry.generated_at_us, ne->entry.fence);
+}
+
+static void distrust(void)
+{
+	struct store_listener told = listener();
+	told.trusted(told.impl, 0);
+}
+
+static void trust(void)
+{
+	struct store_listener told = listener();
+	told.trusted(told.impl, world.now_us + 100 * SECOND);
+}
+
+Test(loading, what_another_built_is_an_answer_without_a_build)
+{
+	world_share(&world, "theirs", world.now_us - SECOND, 7);
+	world_get(&world, &a, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&a, "fresh", "theirs");
+	cr_assert_eq(a.answer.source, SOURCE_STORE);
+	cr_assert_eq(a.answer.age_us, SECOND);
+	cr_assert_eq(world.builds, 0);
+	world_get(&world, &a, "a");
+	cr_assert_eq(a.answer.source, SOURCE_NEAR);
+	cr_assert_eq(a.answer.ttl_us, 9 * SECOND, "a copy's life began anew");
+}
+
+Test(loading, a_stale_entry_is_served_at_once_while_it_is_refreshed)
+{
+	world_share(&world, "theirs", world.now_us - 11 * SECOND, 7);
+	world_get(&world, &a, "a");
+	world_run(&world, 10 * MS);
+	ASSERT_VALUE(&a, "stale", "theirs");
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 1);
+	world_get(&world, &b, "a");
+	ASSERT_VALUE(&b, "fresh", "v1");
+}
+
+Test(loading, who_forbids_stale_waits_for_the_build)
+{
+	world_share(&world, "theirs", world.now_us - 11 * SECOND, 7);
+	world_get(&world, &a, "a");
+	b = (struct client){ 0 };
+	b.request.query.wait_us = SECOND;
+	b.request.query.has_max_stale = true;
+	world_ask(&world, &b, "a");
+	world_run(&world, 10 * MS);
+	ASSERT_VALUE(&a, "stale", "theirs");
+	cr_assert_not(b.answered);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&b, "fresh", "v1");
+}
+
+Test(loading, a_refresh_builds_whatever_the_store_has)
+{
+	world_share(&world, "theirs", world.now_us, 7);
+	world_refresh(&world, &a, "a");
+	world_get(&world, &b, "a");
+	world_run(&world, 10 * MS);
+	ASSERT_VALUE(&b, "fresh", "theirs");
+	cr_assert_not(a.answered);
+	world_run(&world, SECOND);
+	cr_assert(a.answered && a.answer.built);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, without_trust_a_near_entry_is_looked_up_by_its_header)
+{
+	have_shared_value();
+	distrust();
+	int loads = world.loads, values = world.values_loaded;
+	for (int i = 0; i < 3; i++) {
+		world_get(&world, &a, "a");
+		cr_assert_not(a.answered);
+		world_run(&world, 0);
+		ASSERT_VALUE(&a, "fresh", "v1");
+	}
+	cr_assert_eq(world.loads, loads + 3);
+	cr_assert_eq(world.values_loaded, values, "the value was sent again");
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, with_trust_again_each_entry_is_looked_up_once)
+{
+	have_shared_value();
+	distrust();
+	trust();
+	int loads = world.loads;
+	for (int i = 0; i < 3; i++) {
+		world_get(&world, &a, "a");
+		world_run(&world, 0);
+		ASSERT_VALUE(&a, "fresh", "v1");
+	}
+	cr_assert_eq(world.loads, loads + 1);
+}
+
+Test(loading, trust_ends_by_itself)
+{
+	have_shared_value();
+	struct store_listener told = listener();
+	told.trusted(told.impl, world.now_us + 2 * SECOND);
+	world_get(&world, &a, "a");
+	cr_assert(a.answered);
+	world.now_us += 3 * SECOND; /* as if the process had been stopped */
+	pump_now_us(&world.pump);
+	world_get(&world, &a, "a");
+	cr_assert_not(a.answered, "trusted after its time");
+	world_run(&world, 0);
+	ASSERT_VALUE(&a, "fresh", "v1");
+}
+
+Test(loading, without_trust_what_the_store_has_lost_is_not_fresh)
+{
+	have_shared_value();
+	distrust();
+	world.has_shared = false;
+	world_get(&world, &a, "a");
+	world_run(&world, 10 * MS);
+	cr_assert(!a.answered || a.answer.state == ANSWER_STALE);
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(loading, a_newer_entry_of_the_store_replaces_ours)
+{
+	have_shared_value();
+	world_share(&world, "newer", world.now_us, UINT64_MAX / 2);
+	struct store_listener told = listener();
+	told.settled(told.impl, "k:a", 3, UINT64_MAX / 2);
+	world_get(&world, &a, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&a, "fresh", "newer");
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, an_older_row_does_not_come_back_from_a_store_that_lost_its_last_writes)
+{
+	world.policy.single_row = true;
+	world.script.version = 9;
+	have_shared_value();
+	world_share(&world, "older", world.now_us, UINT64_MAX / 2);
+	world.shared.has_version = true;
+	world.shared.version = 8;
+	distrust();
+	world_get(&world, &a, "a");
+	world_run(&world, SECOND);
+	cr_assert_str_eq(a.value, "v1");
+}
+
+Test(loading, a_change_told_during_the_load_makes_its_entry_stale)
+{
+	world_share(&world, "theirs", world.now_us, 7);
+	world_get(&world, &a, "a");
+	struct store_listener told = listener();
+	told.changed(told.impl, "k:a", 3, 8, false);
+	world_run(&world, 0);
+	ASSERT_VALUE(&a, "stale", "theirs");
+	cr_assert_eq(a.answer.reason, REASON_CHANGED);
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, a_hard_change_told_during_the_load_forbids_its_entry)
+{
+	world_share(&world, "theirs", world.now_us, 7);
+	world_get(&world, &a, "a");
+	struct store_listener told = listener();
+	told.changed(told.impl, "k:a", 3, 8, true);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+}
+
+Test(loading, while_the_store_is_away_our_own_value_is_served_and_says_so)
+{
+	have_shared_value();
+	distrust();
+	world.away = true;
+	world_get(&world, &a, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	cr_assert_eq(a.answer.reason, REASON_UNAVAILABLE);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, while_the_store_is_away_a_cold_key_is_built_once_without_the_keys_lock)
+{
+	world.away = true;
+	world_get(&world, &a, "a");
+	world_get(&world, &b, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	ASSERT_VALUE(&b, "fresh", "v1");
+	cr_assert_eq(world.builds, 1);
+	cr_assert_eq(world.key_locks, 0);
+}
+
+Test(loading, anothers_build_is_waited_for_and_heard_of)
+{
+	world_rival_leases(&world, "a");
+	world_get(&world, &a, "a");
+	world_run(&world, 500 * MS);
+	cr_assert_not(a.answered);
+	cr_assert_eq(world.builds, 0);
+	world_share(&world, "theirs", world.now_us, 7);
+	world_rival_releases(&world, "a");
+	struct store_listener told = listener();
+	told.settled(told.impl, "k:a", 3, 7);
+	world_run(&world, 0);
+	ASSERT_VALUE(&a, "fresh", "theirs");
+	cr_assert_eq(world.builds, 0);
+}
+
+Test(loading, a_build_that_nobody_tells_of_is_found_all_the_same)
+{
+	world_rival_leases(&world, "a");
+	world_get(&world, &a, "a");
+	world_run(&world, 100 * MS);
+	world_share(&world, "theirs", world.now_us, 7);
+	world_rival_releases(&world, "a");
+	world_run(&world, 800 * MS);
+	ASSERT_VALUE(&a, "fresh", "theirs");
+}
+
+Test(loading, a_lapsed_lease_is_taken_over)
+{
+	world.policy.wait_us = 10 * SECOND;
+	world_rival_leases(&world, "a");
+	int64_t before = world.now_us;
+	world_get(&world, &a, "a");
+	world_run(&world, 5 * SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	cr_assert_geq(a.answered_at_us - before, 3 * SECOND);
+	cr_assert_leq(a.answered_at_us - before, 3 * SECOND + 200 * MS);
+}
+
+Test(loading, a_long_build_keeps_its_short_lease)
+{
+	world.policy.lease_us = SECOND;
+	world.policy.wait_us = 30 * SECOND;
+	world.script.takes_us = 20 * SECOND;
+	world_get(&world, &a, "a");
+	world_run(&world, 25 * SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	cr_assert_geq(world.renewals, 50);
+	cr_assert_eq(world.engine->counters.saves_refused, 0);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, a_paused_builders_value_answers_its_waiters_and_is_kept_by_nobody)
+{
+	world.policy.lease_us = SECOND;
+	world_get(&world, &a, "a");
+	world_run(&world, 50 * MS);
+	world.now_us += 10 * SECOND; /* paused past its lease */
+	world_rival_leases(&world, "a");
+	world_run(&world, SECOND);
+	cr_assert_eq(world.engine->counters.saves_refused, 1);
+	cr_assert_eq(a.answers, 1);
+	struct near_entry *ne = near_find(&world.engine->near, &a.request.query.key);
+	cr_assert_null(ne);
+}
