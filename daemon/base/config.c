@@ -166,6 +166,11 @@ static void check_keyspace(const struct scope *scope, void *object)
 static void check_config(const struct scope *scope, void *object)
 {
 	const struct config *config = object;
+	if (config->store_url && config->origin.fleet > 1 && strcmp(config->store_url, "none") == 0)
+		scope_error(
+			scope, "origin",
+			"fleet is %d, but with store.url \"none\" nothing is shared; expected 1",
+			config->origin.fleet);
 	if (scope_good(scope, "keyspaces") && config->keyspaces_count == 0)
 		scope_warning(scope, "keyspaces",
 			      "is empty: every request will be answered with unknown_keyspace");

@@ -118,7 +118,7 @@ Test(config, every_key_that_is_written_arrives)
 	struct config *config = accept(
 		"listen: { socket: /s, mode: 0606, group: root }\n"
 		"store: { url: none, prefix: \"x:\" }\n"
-		"origin: { dsn: \"host=h password=p\", concurrency: 7, budget: 90/m, fleet: 3, "
+		"origin: { dsn: \"host=h password=p\", concurrency: 7, budget: 90/m, fleet: 1, "
 		"build_timeout: 9s, pooler: false }\n"
 		"near: { memory: 1.5GiB }\n"
 		"log: { level: debug, format: json }\n"
@@ -149,7 +149,7 @@ Test(config, every_key_that_is_written_arrives)
 	cr_assert_str_eq(config->origin.dsn, "host=h password=p");
 	cr_assert_eq(config->origin.concurrency, 7);
 	cr_assert_float_eq(config->origin.budget_per_s, 1.5, 1e-12);
-	cr_assert_eq(config->origin.fleet, 3);
+	cr_assert_eq(config->origin.fleet, 1);
 	cr_assert_eq(config->near.memory, 1536u << 20);
 	cr_assert_eq(config->log_level, LOG_LEVEL_DEBUG);
 	cr_assert_eq(config->log_format, LOG_FORMAT_JSON);
@@ -307,6 +307,13 @@ Test(config, numbers_outside_their_range_say_the_range)
 	       { GOOD "near: { memory: 1023KiB }\n",
 		 "3:17: near.memory: \"1023KiB\" is too small; expected a size from 1MiB to "
 		 "1024GiB" });
+}
+
+Test(config, a_fleet_that_shares_nothing_is_refused)
+{
+	REFUSE({ "origin: { dsn: x, concurrency: 1, budget: 1/s, fleet: 2 }\n" KEYSPACE,
+		 "1:9: origin: fleet is 2, but with store.url \"none\" nothing is shared; "
+		 "expected 1" });
 }
 
 Test(config, times_that_cannot_work_are_refused)
