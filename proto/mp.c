@@ -94,7 +94,7 @@ enum mp_verdict mp_head(const void *from, size_t len, struct mp_value *ret_value
 	if ((*at >= 0xc7 && *at <= 0xc9) || (*at >= 0xd4 && *at <= 0xd8))
 		extra = 1; /* an ext's type */
 	if (len < 1 + size + extra)
-		return *at == 0xc1 ? MP_BAD : MP_SHORT;
+		return MP_SHORT;
 	n = size ? load(at + 1, size) : 0;
 
 	switch (*at) {

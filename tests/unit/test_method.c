@@ -149,4 +149,8 @@ Test(method, the_longest_wait_is_taken)
 	cr_assert_eq(read_hex("81 " WAIT_MS " ce 00 04 93 e0", METHOD_GET, &options, &error),
 		     STATUS_OK);
 	cr_assert_eq(options.wait_ms, WIRE_WAIT_MS_MAX);
+	cr_assert_eq(read_hex("81 ab 69 66 5f 6f 6c 64 65 72 5f 6d 73 00", METHOD_REFRESH, &options,
+			      &error),
+		     STATUS_OK);
+	cr_assert_eq(options.if_older_ms, 0);
 }

@@ -148,6 +148,20 @@ Test(result, maps_of_newer_daemons_are_read_and_others_are_not)
 	}
 }
 
+Test(result, words_of_newer_daemons_count_as_none)
+{
+	struct bytes m = bytes_from_hex(
+		"83 a5 73 74 61 74 65 a5 66 72 65 73 68 a6 72 65 61 73 6f 6e a3 6e 65 77"
+		" a6 73 6f 75 72 63 65 a3 6e 65 77",
+		NULL);
+	struct result result;
+
+	cr_assert(result_read((struct wire_span){ (char *)m.data, m.len }, &result));
+	cr_assert_eq(result.reason, RESULT_REASON_NONE);
+	cr_assert_eq(result.source, RESULT_SOURCE_NONE);
+	free(m.data);
+}
+
 Test(result, an_error_stands_in_for_one)
 {
 	struct wire_span encoded, error, text;

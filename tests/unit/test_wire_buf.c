@@ -21,6 +21,22 @@ Test(wire_buf, grows_up_to_its_maximum_and_no_further)
 	wire_buf_close(&b);
 }
 
+Test(wire_buf, takes_its_maximum_at_once)
+{
+	char bytes[700] = { 0 };
+
+	for (size_t max = 1; max <= sizeof(bytes); max++) {
+		struct wire_buf b;
+
+		wire_buf_init(&b, max);
+		wire_buf_raw(&b, bytes, max);
+		cr_assert_not(wire_buf_failed(&b));
+		wire_buf_raw(&b, bytes, 1);
+		cr_assert(wire_buf_failed(&b));
+		wire_buf_close(&b);
+	}
+}
+
 Test(wire_buf, stays_failed_until_it_is_rewound)
 {
 	struct wire_buf b;
