@@ -60,13 +60,12 @@ static void note_stall(struct peer *peer)
 	}
 }
 
-void peer_send(struct peer *peer)
+/* What the socket takes now. Returns how much that was. */
+static size_t send_some(struct peer *peer)
 {
 	struct server *server = peer->server;
 	size_t sent = 0;
 
-	if (!peer->out || peer->blocked || peer->broken)
-		return;
 	switch (outbox_send(peer->out, peer->fd, OUTPUT_PER_TURN, &sent)) {
 	case OUTBOX_EMPTY:
 		outbox_give(&server->outboxes, peer->out);
@@ -81,6 +80,17 @@ void peer_send(struct peer *peer)
 		break;
 	}
 	server->counters.bytes_out += sent;
+	return sent;
+}
+
+void peer_send(struct peer *peer)
+{
+	size_t sent = 0;
+
+	if (!peer->out || peer->broken)
+		return;
+	if (!peer->blocked)
+		sent = send_some(peer);
 	if (!peer->out && peer->out_counted == 0)
 		return; /* as nearly always */
 	count_output(peer);

@@ -30,35 +30,40 @@ static int open_reserve(void)
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static void pause_accepting(struct server *server)
+{
+	server->counters.accept_pauses++;
+	log_warning("accept.paused", LOG_TEXT("reason", "no file descriptors are left"),
+		    LOG_UINT("connections", server->peers.count));
+	uv_poll_stop(&server->accept_poll);
+	uv_timer_start(&server->accept_timer, server_on_accept_timer, ACCEPT_PAUSE_MS, 0);
+}
+
 /* No descriptor is left: the reserve is given up for a moment to end the client's waiting. Where
  * not even that works, the kernel keeps the clients in its queue for a while; asking it again at
  * once would only spin. Returns whether to go on. */
 static bool refuse_without_descriptors(struct server *server)
 {
-	int fd;
+	bool none = false;
+	int fd = -1;
 
 	if (server->reserve_fd >= 0) {
 		close(server->reserve_fd);
 		fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+		none = fd < 0 && errno == EAGAIN;
 		if (fd >= 0)
 			close(fd);
-		server->reserve_fd = open_reserve();
-		if (fd >= 0) {
-			server->counters.connections_refused++;
-			log_warning("connection.refused",
-				    LOG_TEXT("reason", "no file descriptors are left"),
-				    LOG_UINT("connections", server->peers.count));
-			return true;
-		}
 	}
-	server->counters.accept_pauses++;
-	log_warning("accept.paused", LOG_TEXT("reason", "no file descriptors are left"),
-		    LOG_UINT("connections", server->peers.count));
-	if (server->reserve_fd < 0)
-		server->reserve_fd = open_reserve();
-	uv_poll_stop(&server->accept_poll);
-	uv_timer_start(&server->accept_timer, server_on_accept_timer, ACCEPT_PAUSE_MS, 0);
-	return false;
+	server->reserve_fd = open_reserve();
+	if (fd >= 0) {
+		server->counters.connections_refused++;
+		log_warning("connection.refused",
+			    LOG_TEXT("reason", "no file descriptors are left"),
+			    LOG_UINT("connections", server->peers.count));
+	} else if (!none) {
+		pause_accepting(server);
+	}
+	return fd >= 0;
 }
 
 static void refuse_silently(struct server *server, int fd, const char *why)

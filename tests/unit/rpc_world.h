@@ -20,7 +20,7 @@
 #include "rpc/server.h"
 #include "store/memory.h"
 
-enum { MS = 1000, SECOND = 1000 * 1000, CLIENT_BUFFER = 20 * 1024 * 1024 };
+enum { MS = 1000, SECOND = 1000 * 1000 };
 
 struct rpc_world {
 	uv_loop_t loop;
@@ -48,8 +48,11 @@ struct rpc_world {
 void rpc_world_defaults(struct rpc_world *world);
 void rpc_world_open(struct rpc_world *world);
 
-/* Closes the server, draining for so long at most, then the pump; nothing may be left over. */
-void rpc_world_close(struct rpc_world *world, int64_t drain_ms);
+/* Begins to close the server, which drains for so long at most. */
+void rpc_world_shut(struct rpc_world *world, int64_t drain_ms);
+
+/* Closes everything; nothing may be left over. */
+void rpc_world_close(struct rpc_world *world);
 
 /* Lets the builds that were held end, and others no longer wait. */
 void rpc_world_release(struct rpc_world *world);
@@ -71,16 +74,16 @@ void rpc_world_turn(struct rpc_world *world);
 struct client {
 	struct rpc_world *world;
 	int fd;
-	uint8_t *in; /* owned: CLIENT_BUFFER bytes */
-	size_t in_len;
+	uint8_t *in; /* owned */
+	size_t in_len, in_cap;
 	size_t taken; /* of these, in messages that were returned */
 	bool ended;   /* the server has closed or reset */
 };
 
 void client_open(struct client *client, struct rpc_world *world);
-void client_close(struct client *client);
+void client_close(struct client *client); /* also a closed or zeroed one */
 
-/* Sends all of it, turning the loop where the socket is full. */
+/* Sends all of it; where the socket is full, turns the loop and takes in what is there. */
 void client_send(struct client *client, const void *bytes, size_t len);
 void client_send_buf(struct client *client, struct wire_buf *b); /* and closes `b` */
 

@@ -21,7 +21,7 @@ static void set_up(void)
 static void tear_down(void)
 {
 	client_close(&client);
-	rpc_world_close(world, 0);
+	rpc_world_close(world);
 	free(world);
 }
 
