@@ -193,22 +193,23 @@ Test(rpc_listener, of_many_that_start_together_one_serves)
 	enum { DAEMONS = 8, ROUNDS = 30 };
 
 	for (int round = 0; round < ROUNDS; round++) {
-		int start[2], end[2], served = 0, status;
+		int start[2], ready[2], end[2], served, status;
+		char byte;
 
 		close(bind_foreign(false));
-		cr_assert(pipe(start) == 0 && pipe(end) == 0);
+		cr_assert(pipe(start) == 0 && pipe(ready) == 0 && pipe(end) == 0);
 		for (int i = 0; i < DAEMONS; i++) {
 			if (fork() > 0)
 				continue;
 			struct listener listener;
-			char byte;
 
 			close(start[1]);
 			close(end[1]);
 			if (read(start[0], &byte, 1) < 0)
 				_exit(9);
 			enum listener_outcome outcome = open_it(&listener);
-			if (outcome == LISTENER_OK && read(end[0], &byte, 1) == 0)
+			if (outcome == LISTENER_OK && write(ready[1], "", 1) == 1 &&
+			    read(end[0], &byte, 1) == 0)
 				listener_close(&listener);
 			_exit((int)outcome);
 		}
@@ -219,8 +220,11 @@ Test(rpc_listener, of_many_that_start_together_one_serves)
 			cr_assert(wait(&status) > 0 && WIFEXITED(status));
 			cr_assert_eq(WEXITSTATUS(status), LISTENER_IN_USE);
 		}
+		cr_assert_eq(read(ready[0], &byte, 1), 1);
 		served = try_connect() == 0;
 		close(end[1]);
+		close(ready[0]);
+		close(ready[1]);
 		cr_assert(wait(&status) > 0 && WIFEXITED(status));
 		cr_assert_eq(WEXITSTATUS(status), LISTENER_OK);
 		cr_assert(served);
