@@ -180,7 +180,6 @@ static void check_config(const struct scope *scope, void *object)
 
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 static const char *const formats[] = { "text", "json", NULL };
-static const char *const off[] = { "off", "0", "0.0", NULL };
 static const char *const no[] = { "false", NULL };
 static const char *const no_items[] = { "[]", NULL };
 
@@ -279,9 +278,10 @@ static const struct field keyspace_fields[] = {
 	      HELP("The value to answer with when there is neither a fresh nor a stale one; null "
 		   "or "
 		   "without it: an error.")),
-	LATER("early", ACCEPTS(off),
-	      HELP("it will be how eagerly values are refreshed before "
-		   "they expire")),
+	FACTOR("early", policy, early, DEFAULT("1"), RANGE(0, 10 * UNITS_FACTOR_ONE),
+	       HELP("How eagerly a value is refreshed before it expires: XFetch's beta, in units "
+		    "of "
+		    "what a refresh takes. 0: only after it has expired.")),
 	LATER("lease", HELP("it will be how long a daemon holds the right to build a key")),
 	LATER("on_change", HELP("it will be what a change of the row does to the value")),
 	LATER("batch", HELP("it will be a query that builds many keys at once")),

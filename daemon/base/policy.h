@@ -22,6 +22,7 @@ struct policy {
 	bool single_row;     /* the value comes from one row: versions order it */
 	int64_t fresh_us;    /* a value is fresh for this long, give or take the jitter */
 	int64_t stale_us;    /* and may then be served stale for this long; 0: never */
+	double early;        /* beta of early refresh: how eager; 0: off */
 	double jitter;       /* share of fresh_us, 0 to 0.5 */
 	int64_t negative_us; /* how long "no such row" stays fresh */
 	int64_t error_us;    /* how long a failed build is remembered */

@@ -33,6 +33,7 @@ enum field_type {
 	FIELD_SIZE,     /* size_t, bytes */
 	FIELD_RATE,     /* double, per second */
 	FIELD_PERCENT,  /* double, share of 1 */
+	FIELD_FACTOR,   /* double */
 	FIELD_CHOICE,   /* unsigned, an index into choices */
 	FIELD_MODE,     /* unsigned, permission bits */
 	FIELD_MAP,      /* a struct with a schema of its own */
@@ -129,6 +130,11 @@ struct scope {
 #define PERCENT(key, object, member, ...)                                                          \
 	{                                                                                          \
 		.name = key, .type = FIELD_PERCENT, .offset = SCHEMA_AT(object, member, double),   \
+		__VA_ARGS__                                                                        \
+	}
+#define FACTOR(key, object, member, ...)                                                           \
+	{                                                                                          \
+		.name = key, .type = FIELD_FACTOR, .offset = SCHEMA_AT(object, member, double),    \
 		__VA_ARGS__                                                                        \
 	}
 #define CHOICE(key, object, member, names, ...)                                                    \

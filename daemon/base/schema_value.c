@@ -19,6 +19,7 @@ static const struct quantity {
 	[FIELD_SIZE] = { UNIT_SIZE, "a size", ", such as 64KiB, 256MiB or 2GiB" },
 	[FIELD_RATE] = { UNIT_RATE, "a rate", ", such as 200/s or 3/m" },
 	[FIELD_PERCENT] = { UNIT_PERCENT, "a percentage", ", such as 10%" },
+	[FIELD_FACTOR] = { UNIT_FACTOR, "a number", ", such as 1.5" },
 };
 
 static void quantity_store(enum field_type type, int64_t value, void *at)
@@ -38,6 +39,9 @@ static void quantity_store(enum field_type type, int64_t value, void *at)
 		return;
 	case FIELD_PERCENT:
 		*(double *)at = (double)value / UNITS_PERCENT_ONE;
+		return;
+	case FIELD_FACTOR:
+		*(double *)at = (double)value / UNITS_FACTOR_ONE;
 		return;
 	case FIELD_TEXT:
 	case FIELD_BYTES:
@@ -162,6 +166,7 @@ enum schema_value_result schema_value_read(const struct field *field, const char
 	case FIELD_SIZE:
 	case FIELD_RATE:
 	case FIELD_PERCENT:
+	case FIELD_FACTOR:
 		return read_quantity(field, text, len, at);
 	case FIELD_MAP:
 	case FIELD_LIST:
@@ -245,6 +250,7 @@ const char *schema_expected(const struct field *field, char buf[SCHEMA_EXPECTED_
 	case FIELD_SIZE:
 	case FIELD_RATE:
 	case FIELD_PERCENT:
+	case FIELD_FACTOR:
 		expected_quantity(field, buf);
 		break;
 	case FIELD_CHOICE:

@@ -1,5 +1,7 @@
 #include "base/table.h"
 
+#include <stdbool.h>
+
 #include "base/check.h"
 #include "base/mem.h"
 
@@ -105,4 +107,11 @@ struct table_node *table_next(struct table_node *node)
 size_t table_cost(const struct table *table)
 {
 	return mem_cost(table->buckets) + mem_cost(table->old);
+}
+
+size_t table_growth(const struct table *table)
+{
+	bool grows = !table->old && table->count >= table->size;
+	/* An allocator's own share of so large a block is a page at most. */
+	return grows ? 2 * table->size * sizeof(struct table_node *) + 4096 : 0;
 }

@@ -40,3 +40,6 @@ struct table_node *table_next(struct table_node *node);
 
 /* What the arrays cost, in bytes. */
 size_t table_cost(const struct table *table);
+
+/* What the next insert may add to that, if it makes the table grow. */
+size_t table_growth(const struct table *table);

@@ -29,6 +29,7 @@ static const struct unit units[][6] = {
 			{ "B", 1 } },
 	[UNIT_RATE] = { { "/s", UNITS_RATE_ONE }, { "/m", UNITS_RATE_ONE / 60 } },
 	[UNIT_PERCENT] = { { "%", UNITS_PERCENT_ONE / 100 } },
+	[UNIT_FACTOR] = { { "", UNITS_FACTOR_ONE } },
 };
 
 static size_t digits_span(const char *text, size_t len)

@@ -15,12 +15,14 @@ enum unit_kind {
 	UNIT_SIZE,     /* 512B, 64KiB, 256MiB, 2GiB; in bytes */
 	UNIT_RATE,     /* 200/s, 3/m; in 1/UNITS_RATE_ONE per second */
 	UNIT_PERCENT,  /* 10%; in 1/UNITS_PERCENT_ONE of the whole */
+	UNIT_FACTOR,   /* 1.5; in 1/UNITS_FACTOR_ONE */
 };
 
 enum {
 	UNITS_RATE_ONE = 60000000,   /* 1/s, so that 1/m is whole too, to six decimals */
 	UNITS_PERCENT_ONE = 1000000, /* 100% */
-	UNITS_TEXT_MAX = 32,         /* bytes of a quantity as text, with its NUL */
+	UNITS_FACTOR_ONE = 1000,
+	UNITS_TEXT_MAX = 32, /* bytes of a quantity as text, with its NUL */
 };
 
 #define UNITS_MS     INT64_C(1000)

@@ -89,7 +89,8 @@ static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
 	flight->op.known_fence = ne ? ne->entry.fence : 0;
 	flight->op.length_us = tenure_length(flight->key.keyspace);
-	flight->op.want = (struct want){ .fence_after = flight->want_newer ? flight->load_fence : 0,
+	flight->op.want = (struct want){ .fence_after = flight->want_newer ? flight->load_fence
+									   : flight->newer_than,
 					 .min_version = flight->min_version,
 					 .has_min_version = flight->want_min_version,
 					 .fresh = true };

@@ -7,6 +7,7 @@
 #include "core/answer.h"
 #include "core/course.h"
 #include "core/landing.h"
+#include "core/schedule.h"
 
 enum { FLIGHTS_TABLE_SIZE = 1024 };
 
@@ -117,6 +118,24 @@ static void answer_refresh(struct answer *answer, const struct entry *entry)
 				   .version = entry->version };
 }
 
+/* A fresh entry whose next_at has come. True: it is to be refreshed early, now. */
+static bool is_due_early(struct engine *engine, struct near_entry *ne, int64_t now_us)
+{
+	const struct entry *entry = &ne->entry;
+	struct keyspace *keyspace = ne->keyspace;
+	if (ne->early == EARLY_TO_DRAW && now_us >= ne->next_at_us) {
+		ne->early = EARLY_DRAWN;
+		ne->next_at_us =
+			schedule_draw(entry, keyspace->policy->early, keyspace->refresh_us,
+				      ne->hits, now_us - ne->put_at_us, now_us, &engine->rng);
+	}
+	if (ne->early != EARLY_DRAWN || now_us < ne->next_at_us)
+		return false;
+	ne->early = EARLY_OVER;
+	ne->next_at_us = entry->fresh_until_us;
+	return true;
+}
+
 /* All but the plainly fresh. */
 static enum engine_lookup lookup_slowly(struct engine *engine, const struct query *query,
 					struct near_entry *ne, int64_t now_us,
@@ -137,7 +156,7 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 			return ENGINE_MISS;
 		answer_fresh(ret_answer, entry, now_us, SOURCE_NEAR);
 		engine->counters.hits_fresh++;
-		return ENGINE_HIT;
+		return is_due_early(engine, ne, now_us) ? ENGINE_HIT_EARLY : ENGINE_HIT;
 	}
 	if (!answer_may_be_stale(query, entry, now_us))
 		return ENGINE_MISS;
@@ -153,6 +172,7 @@ enum engine_lookup engine_lookup(struct engine *engine, const struct query *quer
 	if (!ne)
 		return ENGINE_MISS;
 	ne->visited = true;
+	ne->hits++;
 	if (now_us < ne->next_at_us && ne->generation == query->key.keyspace->generation &&
 	    query->kind == QUERY_GET && !query->has_min_version) {
 		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_NEAR);
@@ -262,10 +282,14 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	refresh->joined = flight != NULL;
 	if (!flight && !engine->stopping) {
 		flight = course_start(engine, &refresh->key, refresh->priority, now_us, effects);
-		if (flight)
-			flight->patient_until_us = refresh->patient_until_us;
-		else
+		struct near_entry *ne = near_find(&engine->near, &refresh->key);
+		if (!flight) {
 			engine->counters.background_dropped++;
+			return;
+		}
+		flight->patient_until_us = refresh->patient_until_us;
+		if (refresh->newer && ne)
+			flight->newer_than = ne->entry.fence;
 		return;
 	}
 	if (!flight)

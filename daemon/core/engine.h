@@ -132,6 +132,7 @@ struct refresh_event {
 	enum priority priority;
 	int64_t patient_until_us; /* goes on without waiters so long */
 	bool again;               /* a build that has begun already is not enough */
+	bool newer;               /* than the near entry: one that is fresh is not enough */
 	bool joined;              /* out: a flight that is enough was there */
 };
 
@@ -170,7 +171,8 @@ void engine_key(const struct engine *engine, struct keyspace *keyspace, const ch
 /* The hot path: what the near cache has to say. No event, no allocation. */
 enum engine_lookup {
 	ENGINE_HIT,         /* ret_answer is the answer */
-	ENGINE_HIT_REFRESH, /* likewise, and a refresh is due */
+	ENGINE_HIT_REFRESH, /* likewise, stale: a refresh is due */
+	ENGINE_HIT_EARLY,   /* likewise, fresh: an early refresh is due */
 	ENGINE_MISS,        /* the near cache has no answer */
 };
 enum engine_lookup engine_lookup(struct engine *engine, const struct query *query, int64_t now_us,

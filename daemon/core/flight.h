@@ -84,7 +84,8 @@ struct flight {
 	bool floor_hard;     /* and may not be served stale either */
 
 	/* What the waiters want together. */
-	bool want_newer; /* built after they came */
+	bool want_newer;     /* built after they came */
+	uint64_t newer_than; /* built under a greater fence; an early refresh's */
 	bool want_min_version;
 	int64_t min_version; /* the greatest asked for */
 

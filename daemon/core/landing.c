@@ -4,6 +4,7 @@
 #include "core/answer.h"
 #include "core/course.h"
 #include "core/loading.h"
+#include "core/schedule.h"
 
 /* A stale entry whose refresh found no room, or failed without a time, waits up to so long. */
 enum { DROPPED_RETRY_US = 50 * 1000 };
@@ -38,7 +39,7 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 			return;
 		entry_soft_expire(&flight->result, now_us, policy->stale_us);
 	}
-	ne = near_put(&engine->near, &flight->key, &flight->result);
+	ne = near_put(&engine->near, &flight->key, &flight->result, now_us);
 	if (ne)
 		loading_confirm(engine, ne);
 }
@@ -66,6 +67,10 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 	landing_leave_lines(engine, flight);
 	if (!flight->has_result && list_empty(&flight->waiters))
 		engine->counters.background_dropped++;
+	struct keyspace *keyspace = flight->key.keyspace;
+	if (flight->has_result && flight->build_seq != 0)
+		keyspace->refresh_us =
+			schedule_smooth(keyspace->refresh_us, now_us - flight->created_at_us);
 	if (flight->has_result && flight->saved)
 		keep_result(engine, flight, now_us);
 	else

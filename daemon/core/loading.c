@@ -1,10 +1,15 @@
 #include "core/loading.h"
 
 #include "base/check.h"
+#include "core/schedule.h"
 
 void loading_confirm(const struct engine *engine, struct near_entry *ne)
 {
-	uint32_t generation = ne->keyspace->generation;
+	const struct keyspace *keyspace = ne->keyspace;
+	uint32_t generation = keyspace->generation;
+	if (ne->early == EARLY_TO_DRAW)
+		ne->next_at_us =
+			schedule_draw_at(&ne->entry, keyspace->policy->early, keyspace->refresh_us);
 	ne->generation = engine->trusted ? generation : generation - 1;
 }
 
@@ -42,13 +47,15 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	if (ne && ne->entry.fence == entry->fence) {
 		/* The same build: its times are the store's to tell, and never grow. */
 		if (ne->entry.fresh_until_us > entry->fresh_until_us)
-			ne->entry.fresh_until_us = ne->next_at_us = entry->fresh_until_us;
+			ne->entry.fresh_until_us = entry->fresh_until_us;
+		if (ne->next_at_us > entry->fresh_until_us)
+			ne->next_at_us = entry->fresh_until_us;
 		if (ne->entry.stale_until_us > entry->stale_until_us)
 			ne->entry.stale_until_us = entry->stale_until_us;
 		ne->entry.changed |= entry->changed;
 	} else if (!ne || entry_phase(&ne->entry, now_us) == ENTRY_DEAD ||
 		   entry_supersedes(entry, &ne->entry, policy->single_row)) {
-		ne = near_put(&engine->near, &flight->key, entry);
+		ne = near_put(&engine->near, &flight->key, entry, now_us);
 	}
 	if (ne)
 		loading_confirm(engine, ne);
@@ -58,7 +65,8 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 /* Whether the entry answers all who wait: is fresh, and as new as they ask for. */
 static bool is_enough(const struct flight *flight, const struct entry *entry, int64_t now_us)
 {
-	if (flight->want_newer || entry_phase(entry, now_us) != ENTRY_FRESH)
+	if (flight->want_newer || entry->fence <= flight->newer_than ||
+	    entry_phase(entry, now_us) != ENTRY_FRESH)
 		return false;
 	return !flight->want_min_version ||
 	       entry_covers(entry, flight->min_version, flight->key.keyspace->policy->single_row);

@@ -79,7 +79,8 @@ static struct near_entry *near_entry_create(const struct key *key)
 	return ne;
 }
 
-struct near_entry *near_put(struct near *near, const struct key *key, const struct entry *entry)
+struct near_entry *near_put(struct near *near, const struct key *key, const struct entry *entry,
+			    int64_t now_us)
 {
 	struct near_entry *ne = near_find(near, key);
 	bool visited = ne && ne->visited;
@@ -94,7 +95,7 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 		mem_free(ne);
 		return NULL;
 	}
-	while (near_cost(near) + ne->cost > near->bytes_max)
+	while (near_cost(near) + table_growth(&near->table) + ne->cost > near->bytes_max)
 		near_evict_one(near);
 
 	ne->entry = *entry;
@@ -102,6 +103,7 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	ne->visited = visited;
 	ne->generation = key->keyspace->generation;
 	ne->next_at_us = entry->fresh_until_us;
+	ne->put_at_us = now_us;
 	near->bytes += ne->cost;
 	list_push_front(&near->queue, &ne->link);
 	table_insert(&near->table, &ne->node, key->hash);

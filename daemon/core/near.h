@@ -16,6 +16,13 @@
 #include "core/keyspace.h"
 #include "core/request.h"
 
+/* What comes at next_at, while the entry is fresh. */
+enum early {
+	EARLY_TO_DRAW, /* the moment of the early refresh is to be drawn */
+	EARLY_DRAWN,   /* it has come: refresh */
+	EARLY_OVER,    /* nothing more before fresh_until */
+};
+
 struct near_entry {
 	struct table_node node;
 	struct list_node link;     /* in the queue */
@@ -23,6 +30,9 @@ struct near_entry {
 	/* The two comparisons of the hot path: plainly fresh while now < next_at and the generation
 	   is the keyspace's own. Whatever ends plain freshness moves next_at. */
 	int64_t next_at_us;
+	int64_t put_at_us; /* since when the hits are counted */
+	uint64_t hits;
+	enum early early;
 	int64_t retry_at_us; /* a stale entry starts no refresh before this */
 	uint32_t generation;
 	uint32_t key_len;
@@ -54,7 +64,8 @@ struct near_entry *near_find(const struct near *near, const struct key *key);
 /* Makes `entry` the key's, in place of what was there, evicting others for room. Takes a reference
    of its own to the value. NULL when it doesn't fit or memory is missing: then the key has no
    entry. */
-struct near_entry *near_put(struct near *near, const struct key *key, const struct entry *entry);
+struct near_entry *near_put(struct near *near, const struct key *key, const struct entry *entry,
+			    int64_t now_us);
 
 void near_remove(struct near *near, struct near_entry *ne);
 

@@ -101,6 +101,7 @@ static bool start_refresh(struct pump *pump, const struct query *query, enum pri
 			  int64_t patient_until_us, bool again)
 {
 	struct refresh_event refresh = { .key = query->key,
+					 .newer = priority == PRIORITY_EARLY,
 					 .priority = priority,
 					 .patient_until_us = patient_until_us,
 					 .again = again };
@@ -145,6 +146,9 @@ enum lookup pump_lookup(struct pump *pump, const struct query *query, int64_t no
 		return LOOKUP_ANSWER;
 	case ENGINE_HIT_REFRESH:
 		start_refresh(pump, query, PRIORITY_REFRESH, 0, false);
+		return LOOKUP_ANSWER;
+	case ENGINE_HIT_EARLY:
+		start_refresh(pump, query, PRIORITY_EARLY, 0, false);
 		return LOOKUP_ANSWER;
 	case ENGINE_MISS:
 		break;

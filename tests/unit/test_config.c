@@ -108,6 +108,7 @@ Test(config, what_is_not_written_gets_its_default)
 	cr_assert_eq(policy->negative_us, 5000000);
 	cr_assert_eq(policy->error_us, 2000000);
 	cr_assert_eq(policy->wait_us, 1000000);
+	cr_assert_float_eq(policy->early, 1, 1e-12);
 	cr_assert_eq(policy->build_timeout_us, 30000000);
 	cr_assert_null(policy->default_value);
 	config_free(config);
@@ -139,7 +140,7 @@ Test(config, every_key_that_is_written_arrives)
 		"  wait: 5m\n"
 		"  build_timeout: 1m\n"
 		"  default: \"\\0{}\"\n"
-		"  early: off\n"
+		"  early: 2.5\n"
 		"warm: []\n"
 		"access:\n");
 	cr_assert_str_eq(config->listen.socket, "/s");
@@ -450,10 +451,9 @@ Test(config, what_later_versions_bring_is_refused_by_name)
 		 "7:9: access: is not yet supported in this version; it will be who may call "
 		 "what" },
 	       { ORIGIN
-		 "keyspaces: [ { name: a, query: q, fresh: 1m, early: 1.0, lease: auto } ]\n",
-		 "2:53: keyspaces[0].early: is not yet supported in this version; it will be how "
-		 "eagerly values are refreshed before they expire\n"
-		 "2:65: keyspaces[0].lease: is not yet supported in this version; it will be how "
+		 "keyspaces: [ { name: a, query: q, fresh: 1m, early: 10.1, lease: auto } ]\n",
+		 "2:53: keyspaces[0].early: \"10.1\" is too large; expected a number from 0 to 10\n"
+		 "2:66: keyspaces[0].lease: is not yet supported in this version; it will be how "
 		 "long a daemon holds the right to build a key" });
 }
 

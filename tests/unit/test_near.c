@@ -26,7 +26,7 @@ static struct near_entry *put(int i, size_t len)
 	struct key key = key_of(i);
 	struct entry entry = { .value = value_create(NULL, len), .fresh_until_us = 1000 };
 	memset(entry.value->bytes, 'x', len);
-	struct near_entry *ne = near_put(&near, &key, &entry);
+	struct near_entry *ne = near_put(&near, &key, &entry, 0);
 	value_unref(entry.value);
 	return ne;
 }
@@ -122,7 +122,7 @@ Test(near, without_memory_there_is_just_no_entry)
 	struct key key = key_of(1);
 	struct entry entry = { .value = NULL };
 	mem_fail_at(1);
-	cr_assert_null(near_put(&near, &key, &entry));
+	cr_assert_null(near_put(&near, &key, &entry, 0));
 	mem_fail_at(0);
 	cr_assert_null(find(1));
 }
