@@ -364,35 +364,20 @@ static int64_t deadline_of(const segar *c, const segar_options *options)
 	return link_now_ms() + (timeout_ms < TIMEOUT_MS_MAX ? timeout_ms : TIMEOUT_MS_MAX);
 }
 
-/* The options that are set, by the wire's names. Whether the method takes them is for the daemon to
- * say: an option without effect would be worse than an error. */
-static void put_options(struct wire_buf *b, const segar_options *options)
+/* Whether the method takes them is for the daemon to say: an option without effect would be worse
+ * than an error. */
+static void put_options(struct wire_buf *b, const segar_options *from)
 {
-	const struct {
-		const char *name;
-		int64_t number;
-	} numbers[] = {
-		{ "wait_ms", options->wait_ms },
-		{ "max_stale_ms", options->max_stale_ms },
-		{ "min_version", options->min_version },
-		{ "if_older_ms", options->if_older_ms },
-	};
-	const size_t count = sizeof(numbers) / sizeof(numbers[0]);
-	uint32_t set = options->hard != 0;
+	struct options options = options_unset();
 
-	for (size_t i = 0; i < count; i++)
-		set += numbers[i].number != SEGAR_UNSET;
-	wire_buf_map(b, set);
-	for (size_t i = 0; i < count; i++) {
-		if (numbers[i].number == SEGAR_UNSET)
-			continue;
-		wire_buf_str(b, numbers[i].name);
-		wire_buf_int(b, numbers[i].number);
-	}
-	if (options->hard) {
-		wire_buf_str(b, "hard");
-		wire_buf_bool(b, true);
-	}
+	static_assert(SEGAR_UNSET == OPTION_UNSET, "segar.h and proto/method.h differ");
+	options.wait_ms = from->wait_ms;
+	options.max_stale_ms = from->max_stale_ms;
+	options.min_version = from->min_version;
+	options.if_older_ms = from->if_older_ms;
+	if (from->hard)
+		options.hard = 1;
+	options_put(b, &options);
 }
 
 /* Begins a request in c->out. Returns its id, or 0 if too many are pending. */

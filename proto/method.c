@@ -11,7 +11,7 @@ static const struct {
 #undef X
 };
 
-const struct option options_all[] = {
+const struct option_spec options_all[] = {
 #define X(name, type, least, most, methods, text)                                                  \
 	{ #name, text, type, methods, least, most, offsetof(struct options, name) },
 	OPTION_MAP(X)
@@ -42,7 +42,7 @@ const char *method_text(enum method method)
 	return methods[method].text;
 }
 
-static const struct option *find_option(struct wire_span name)
+static const struct option_spec *find_option(struct wire_span name)
 {
 	for (size_t i = 0; i < options_count; i++)
 		if (strlen(options_all[i].name) == name.len &&
@@ -65,7 +65,7 @@ static bool number_of(const struct mp_value *value, int64_t *ret_number)
 	return true;
 }
 
-static enum status option_value(const struct option *option, const struct mp_value *value,
+static enum status option_value(const struct option_spec *option, const struct mp_value *value,
 				int64_t *ret_number, struct wire_error *error)
 {
 	if (value->type == MP_NIL) {
@@ -91,10 +91,15 @@ static enum status option_value(const struct option *option, const struct mp_val
 	return STATUS_OK;
 }
 
+int64_t *option_at(struct options *options, const struct option_spec *option)
+{
+	return (int64_t *)((char *)options + option->offset);
+}
+
 static enum status read_option(struct reader *params, enum method method, struct options *options,
 			       unsigned *seen, struct wire_error *error)
 {
-	const struct option *option;
+	const struct option_spec *option;
 	char quoted[WIRE_QUOTED_MAX];
 	struct mp_value value;
 	struct wire_span name;
@@ -117,7 +122,7 @@ static enum status read_option(struct reader *params, enum method method, struct
 	if (!reader_next(params, &value))
 		return wire_refuse(error, STATUS_BAD_REQUEST, "option %s has no value",
 				   option->name);
-	return option_value(option, &value, (int64_t *)((char *)options + option->offset), error);
+	return option_value(option, &value, option_at(options, option), error);
 }
 
 enum status options_read(struct reader *params, enum method method, struct options *ret_options,
@@ -144,4 +149,25 @@ enum status options_read(struct reader *params, enum method method, struct optio
 	}
 	*ret_options = options;
 	return STATUS_OK;
+}
+
+void options_put(struct wire_buf *b, const struct options *options)
+{
+	struct options copy = *options;
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < options_count; i++)
+		set += *option_at(&copy, &options_all[i]) != OPTION_UNSET;
+	wire_buf_map(b, set);
+	for (size_t i = 0; i < options_count; i++) {
+		const int64_t number = *option_at(&copy, &options_all[i]);
+
+		if (number == OPTION_UNSET)
+			continue;
+		wire_buf_str(b, options_all[i].name);
+		if (options_all[i].type == OPTION_NUMBER)
+			wire_buf_int(b, number);
+		else
+			wire_buf_bool(b, number != 0);
+	}
 }

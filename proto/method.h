@@ -8,6 +8,7 @@
 
 #include "proto/reader.h"
 #include "proto/wire.h"
+#include "proto/wire_buf.h"
 
 /* X(NAME, name, what params it takes, what it does) */
 #define METHOD_MAP(X)                                                                              \
@@ -70,7 +71,7 @@ static inline struct options options_unset(void)
 }
 
 /* One line of OPTION_MAP as data, for those who list them. */
-struct option {
+struct option_spec {
 	const char *name;
 	const char *text;
 	enum option_type type;
@@ -78,8 +79,11 @@ struct option {
 	int64_t least, most;
 	size_t offset; /* in struct options */
 };
-extern const struct option options_all[];
+extern const struct option_spec options_all[];
 extern const size_t options_count;
+
+/* Where an option's value is in `options`. */
+int64_t *option_at(struct options *options, const struct option_spec *option);
 
 /* The method of that name, or -1. */
 int method_from_name(const char *name, size_t len);
@@ -98,3 +102,6 @@ __attribute__((warn_unused_result)) enum status options_read(struct reader *para
 							     enum method method,
 							     struct options *ret_options,
 							     struct wire_error *error);
+
+/* Writes the map of all options that are not OPTION_UNSET. */
+void options_put(struct wire_buf *b, const struct options *options);

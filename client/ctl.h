@@ -1,0 +1,64 @@
+/* segarctl's inside: what the command line asked for, and how things are shown. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "client/segar.h"
+#include "proto/method.h"
+#include "proto/wire.h"
+
+/* How a run ends: the numbers are a contract with scripts. */
+enum ctl_exit {
+	CTL_VALUE = 0,
+	CTL_ERROR = 1,
+	CTL_USAGE = 2,
+	CTL_NO_DAEMON = 3,
+	CTL_ABSENT = 4,
+};
+
+struct bench_plan {
+	int connections;
+	int depth;        /* requests in flight on each */
+	int64_t requests; /* in all; 0: as many as come in `seconds` */
+	double seconds;
+};
+
+struct ctl {
+	segar *c;
+	bool json;
+	bool raw; /* of a value, its bytes only */
+	segar_options options;
+	struct bench_plan bench;
+	char **args; /* behind the command */
+	int args_count;
+};
+
+struct command {
+	const char *name;
+	const char *args; /* for the help */
+	const char *text;
+	int args_min, args_max;
+	unsigned options; /* the methods whose options it takes, a bit each */
+	enum ctl_exit (*run)(struct ctl *ctl, const struct command *command);
+};
+extern const struct command commands[];
+extern const int commands_count;
+
+/* Shows a value that is MessagePack as JSON, or as indented text for people. Binaries, and strings
+ * that are no UTF-8, become {"base64": "…"} in JSON. False if it is no whole value. */
+bool ctl_print_json(FILE *out, struct wire_span encoded);
+bool ctl_print_text(FILE *out, struct wire_span encoded);
+
+/* Shows what a get or mget told of one key; as ctl->json and ctl->raw want it. */
+void ctl_print_result(FILE *out, const struct ctl *ctl, const segar_result *result);
+
+/* Shows an error: as JSON on `out`, or for people on stderr. */
+void ctl_print_error(FILE *out, const struct ctl *ctl, int status, const char *text,
+		     int64_t retry_after_ms);
+
+/* The exit code that a status asks for. */
+enum ctl_exit ctl_exit_of(int status);
+
+/* Loads the key of ctl->args, and tells how quickly it was answered. */
+enum ctl_exit ctl_bench(struct ctl *ctl, const char *key);

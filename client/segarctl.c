@@ -1,0 +1,326 @@
+/* segarctl: segard's methods on the command line. */
+#include <assert.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl.h"
+
+/* --- options --- */
+
+/* Those of segarctl itself. Those of the methods come from proto/method.h. */
+enum { FOR_BENCH = 1 };
+static const struct own_option {
+	char letter; /* what getopt returns */
+	const char *name;
+	const char *arg; /* NULL: it takes none */
+	const char *text;
+	int only; /* FOR_BENCH, or for all */
+} own_options[] = {
+	{ 's', "socket", "PATH", "the daemon's socket; or $SEGAR_SOCKET, or /run/segar/segard.sock",
+	  0 },
+	{ 'j', "json", NULL, "show JSON, one line for each value", 0 },
+	{ 'r', "raw", NULL, "of a value, write its bytes and nothing else", 0 },
+	{ 'w', "timeout-ms", "N", "how long segarctl waits for the daemon in all", 0 },
+	{ 'c', "connections", "N", "connections at once (50)", FOR_BENCH },
+	{ 'd', "depth", "N", "requests in flight on each (1)", FOR_BENCH },
+	{ 'n', "requests", "N", "requests in all; without, for some seconds", FOR_BENCH },
+	{ 't', "seconds", "N", "for how long (5)", FOR_BENCH },
+	{ 'h', "help", NULL, "show this", 0 },
+	{ 'V', "version", NULL, "show segarctl's version", 0 },
+};
+enum { OWN_OPTIONS = sizeof(own_options) / sizeof(own_options[0]) };
+
+enum {
+	OPTIONS_MAX = 32,        /* own and methods' */
+	METHOD_OPTION = 0x1000,  /* what getopt returns for options_all[0], and so on */
+	CONNECTIONS_MAX = 10000, /* of bench */
+	DEPTH_MAX = 1024,
+	SECONDS_MAX = 86400,
+};
+
+/* --- help --- */
+
+/* The name of a method's option on the command line: of wait_ms, wait-ms. */
+static const char *option_flag(const struct option_spec *option, char ret_flag[32])
+{
+	snprintf(ret_flag, 32, "%s", option->name);
+	for (char *c = ret_flag; *c; c++)
+		if (*c == '_')
+			*c = '-';
+	return ret_flag;
+}
+
+/* The commands that take an option of the methods, as "get, mget". */
+static void print_takers(FILE *out, unsigned methods)
+{
+	const char *comma = "";
+
+	for (int i = 0; i < commands_count; i++) {
+		if (!(commands[i].options & methods))
+			continue;
+		fprintf(out, "%s%s", comma, commands[i].name);
+		comma = ", ";
+	}
+}
+
+static void print_help(FILE *out)
+{
+	char flag[32];
+
+	fputs("usage: segarctl [-s SOCKET] [options] COMMAND\n\ncommands:\n", out);
+	for (int i = 0; i < commands_count; i++) {
+		fprintf(out, "  %s%s%s\n", commands[i].name, *commands[i].args ? " " : "",
+			commands[i].args);
+		fprintf(out, "          %s\n", commands[i].text);
+	}
+	fputs("\noptions:\n", out);
+	for (int i = 0; i < OWN_OPTIONS; i++)
+		fprintf(out, "  -%c, --%s%s%s\n          %s%s\n", own_options[i].letter,
+			own_options[i].name, own_options[i].arg ? " " : "",
+			own_options[i].arg ? own_options[i].arg : "",
+			own_options[i].only == FOR_BENCH ? "bench: " : "", own_options[i].text);
+	for (size_t i = 0; i < options_count; i++) {
+		if (options_all[i].type == OPTION_NOT_YET)
+			continue;
+		fprintf(out, "      --%s%s\n          ", option_flag(&options_all[i], flag),
+			options_all[i].type == OPTION_NUMBER ? " N" : "");
+		print_takers(out, options_all[i].methods);
+		fprintf(out, ": %s\n", options_all[i].text);
+	}
+	fputs("\nA key is keyspace:argument:..., with : and % inside arguments as %3A and %25; "
+	      "given\n"
+	      "as KEYSPACE ARG... the arguments may be anything.\n"
+	      "\nexit status: 0 a value, 1 an error, 2 wrong usage, 3 no daemon, 4 no such row\n",
+	      out);
+}
+
+__attribute__((format(printf, 1, 2))) static enum ctl_exit refuse(const char *format, ...)
+{
+	va_list args;
+
+	fputs("segarctl: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputs("\nsegarctl --help tells more\n", stderr);
+	return CTL_USAGE;
+}
+
+/* --- the command line --- */
+
+/* A whole number within its range. */
+static bool read_number(const char *text, int64_t least, int64_t most, int64_t *ret_number)
+{
+	char *end;
+	long long number;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (errno || end == text || *end || number < least || number > most)
+		return false;
+	*ret_number = number;
+	return true;
+}
+
+static enum ctl_exit take_number(const char *name, const char *text, int64_t least, int64_t most,
+				 int64_t *ret_number)
+{
+	if (read_number(text, least, most, ret_number))
+		return CTL_VALUE;
+	return refuse("--%s must be a number from %" PRId64 " to %" PRId64 ", not %s", name, least,
+		      most, text);
+}
+
+/* What the command line says, before it is known for which command. */
+struct line {
+	struct options options;
+	const char *socket; /* NULL: not said */
+	int64_t timeout_ms;
+	int64_t connections, requests, seconds, depth;
+	bool json, raw;
+	bool for_bench; /* an option of bench's was given */
+};
+
+static enum ctl_exit take_method_option(struct line *line, const struct option_spec *option,
+					const char *arg)
+{
+	int64_t *to = option_at(&line->options, option);
+	char flag[32];
+
+	if (option->type == OPTION_NUMBER)
+		return take_number(option_flag(option, flag), arg, option->least, option->most, to);
+	*to = 1;
+	return CTL_VALUE;
+}
+
+static enum ctl_exit take_own_option(struct line *line, int letter, const char *arg)
+{
+	line->for_bench |= strchr("cdnt", letter) != NULL;
+	switch (letter) {
+	case 's':
+		line->socket = arg;
+		return CTL_VALUE;
+	case 'j':
+		line->json = true;
+		return CTL_VALUE;
+	case 'r':
+		line->raw = true;
+		return CTL_VALUE;
+	case 'w':
+		return take_number("timeout-ms", arg, 1, INT32_MAX, &line->timeout_ms);
+	case 'c':
+		return take_number("connections", arg, 1, CONNECTIONS_MAX, &line->connections);
+	case 'd':
+		return take_number("depth", arg, 1, DEPTH_MAX, &line->depth);
+	case 'n':
+		return take_number("requests", arg, 1, INT64_MAX / 2, &line->requests);
+	case 't':
+		return take_number("seconds", arg, 1, SECONDS_MAX, &line->seconds);
+	default:
+		return CTL_USAGE; /* getopt has said what is wrong */
+	}
+}
+
+/* All options as getopt wants them: short ones into `letters`, long ones into `longs`; `flags`
+ * keeps their names. */
+static void list_options(char *letters, struct option longs[OPTIONS_MAX],
+			 char flags[OPTIONS_MAX][32])
+{
+	int count = 0;
+
+	for (int i = 0; i < OWN_OPTIONS; i++) {
+		const struct own_option *own = &own_options[i];
+
+		*letters++ = own->letter;
+		if (own->arg)
+			*letters++ = ':';
+		longs[count++] =
+			(struct option){ own->name, own->arg ? required_argument : no_argument,
+					 NULL, own->letter };
+	}
+	*letters = '\0';
+	for (size_t i = 0; i < options_count; i++) {
+		const struct option_spec *option = &options_all[i];
+		const bool has_arg = option->type == OPTION_NUMBER;
+
+		if (option->type == OPTION_NOT_YET)
+			continue;
+		assert(count < OPTIONS_MAX - 1);
+		longs[count] = (struct option){ option_flag(option, flags[count]),
+						has_arg ? required_argument : no_argument, NULL,
+						METHOD_OPTION + (int)i };
+		count++;
+	}
+	longs[count] = (struct option){ NULL, 0, NULL, 0 };
+}
+
+static enum ctl_exit read_line(int argc, char **argv, struct line *line)
+{
+	char letters[2 * OWN_OPTIONS + 1], flags[OPTIONS_MAX][32];
+	struct option longs[OPTIONS_MAX];
+	enum ctl_exit exit_code = CTL_VALUE;
+	int found;
+
+	list_options(letters, longs, flags);
+	while (exit_code == CTL_VALUE &&
+	       (found = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		if (found == 'h') {
+			print_help(stdout);
+			exit(CTL_VALUE);
+		}
+		if (found == 'V') {
+			puts("segarctl " SEGAR_VERSION);
+			exit(CTL_VALUE);
+		}
+		if (found >= METHOD_OPTION)
+			exit_code = take_method_option(line, &options_all[found - METHOD_OPTION],
+						       optarg);
+		else
+			exit_code = take_own_option(line, found, optarg);
+	}
+	return exit_code;
+}
+
+/* Whether the options that were given are ones of the command. */
+static enum ctl_exit check_options(struct line *line, const struct command *command)
+{
+	char flag[32];
+
+	for (size_t i = 0; i < options_count; i++)
+		if (*option_at(&line->options, &options_all[i]) != OPTION_UNSET &&
+		    !(options_all[i].methods & command->options))
+			return refuse("%s has no option --%s", command->name,
+				      option_flag(&options_all[i], flag));
+	if (line->for_bench && strcmp(command->name, "bench") != 0)
+		return refuse("-c, -d, -n and -t are for bench");
+	if (line->requests && line->seconds)
+		return refuse("bench ends after -n requests or -t seconds, not both");
+	return CTL_VALUE;
+}
+
+static enum ctl_exit find_command(struct line *line, char **args, int count,
+				  const struct command **ret_command)
+{
+	for (int i = 0; count > 0 && i < commands_count; i++) {
+		const struct command *command = &commands[i];
+
+		if (strcmp(args[0], command->name) != 0)
+			continue;
+		if (count - 1 < command->args_min || count - 1 > command->args_max)
+			return refuse("usage: segarctl %s %s", command->name, command->args);
+		*ret_command = command;
+		return check_options(line, command);
+	}
+	return count > 0 ? refuse("there is no command %s", args[0])
+			 : refuse("a command is missing");
+}
+
+/* What the line says, as the commands want it. */
+static void set_options(struct ctl *ctl, const struct line *line)
+{
+	ctl->json = line->json;
+	ctl->raw = line->raw;
+	ctl->options.wait_ms = line->options.wait_ms;
+	ctl->options.max_stale_ms = line->options.max_stale_ms;
+	ctl->options.min_version = line->options.min_version;
+	ctl->options.if_older_ms = line->options.if_older_ms;
+	ctl->options.hard = line->options.hard == 1;
+	ctl->options.timeout_ms = line->timeout_ms;
+	ctl->bench.connections = (int)line->connections;
+	ctl->bench.depth = (int)line->depth;
+	ctl->bench.requests = line->requests;
+	ctl->bench.seconds = line->seconds ? (double)line->seconds : 5;
+}
+
+int main(int argc, char **argv)
+{
+	struct line line = {
+		.options = options_unset(), .timeout_ms = SEGAR_UNSET, .connections = 50, .depth = 1
+	};
+	struct ctl ctl = { .options = SEGAR_OPTIONS };
+	const struct command *command = NULL;
+	enum ctl_exit exit_code = read_line(argc, argv, &line);
+
+	if (exit_code == CTL_VALUE)
+		exit_code = find_command(&line, argv + optind, argc - optind, &command);
+	if (exit_code != CTL_VALUE)
+		return exit_code;
+	set_options(&ctl, &line);
+	ctl.args = argv + optind + 1;
+	ctl.args_count = argc - optind - 1;
+	ctl.c = segar_open(line.socket);
+	if (!ctl.c)
+		return refuse("the socket's path is over 107 bytes");
+	segar_set_attempts(ctl.c, 1);
+	exit_code = command->run(&ctl, command);
+	segar_close(ctl.c);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("segarctl: standard output");
+		return CTL_ERROR;
+	}
+	return exit_code;
+}
