@@ -43,7 +43,7 @@ static void conn_move(struct conn *conn, enum conn_state next)
 	CHECK(works == (conn->exchange.statement != NULL));
 	conn->state = next;
 	if (next == CONN_IDLE)
-		conn_arm(conn, conn->is_large ? CONN_LARGE_IDLE_MS : CONN_IDLE_MS);
+		conn_arm(conn, conn->is_large ? CONN_LARGE_IDLE_MS : conn->config->idle_ms);
 	else if (next == CONN_CANCELLING)
 		conn_arm(conn, CONN_CANCEL_MS);
 }

@@ -11,7 +11,7 @@
  *
  * Who waits for what, and for how long at most (one timer; the state is its meaning):
  *   CONNECTING   the server's welcome        connect_timeout_ms
- *   IDLE         work; watched for its end   CONN_IDLE_MS, then closed; sooner after a large value
+ *   IDLE         work; watched for its end   idle_ms, then closed; sooner after a large value
  *   PREPARING    the query's description     the build's timeout + CONN_GRACE_MS, then cancelled
  *   BUILDING     the result                  the same, PREPARING included
  *   CANCELLING   the result, and PQcancel    CONN_CANCEL_MS, then closed
@@ -56,7 +56,6 @@ enum conn_state {
 const char *conn_state_name(enum conn_state state);
 
 enum {
-	CONN_IDLE_MS = 60 * 1000,
 	CONN_LARGE =
 		1024 * 1024, /* bytes of a value that libpq needed much memory for, which only … */
 	CONN_LARGE_IDLE_MS = 1000, /* … closing gives back */
@@ -91,6 +90,7 @@ struct conn_config {
 	const char *dsn; /* borrowed */
 	struct exchange_locks locks;
 	int64_t connect_timeout_ms;
+	int64_t idle_ms; /* an idle connection is kept so long */
 	uint32_t statements_count;
 	const struct conn_events *events; /* borrowed, static */
 	void *owner;

@@ -1,5 +1,6 @@
 #include "origin/exchange.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -241,9 +242,17 @@ static void on_description(struct exchange *exchange, const PGresult *result)
 	struct trouble trouble;
 
 	exchange->is_learned = true;
-	if (statement_learn(exchange->statement, result) == 0)
+	switch (statement_learn(exchange->statement, result)) {
+	case 0:
 		return;
-	trouble_set(&trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR, "%s", exchange->statement->error);
+	case -ENOMEM:
+		trouble_set(&trouble, BUILD_NO_ROOM, STATUS_OVERLOADED,
+			    "no memory for a statement");
+		break;
+	default:
+		trouble_set(&trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR, "%s",
+			    exchange->statement->error);
+	}
 	exchange_fail(exchange, &trouble);
 }
 

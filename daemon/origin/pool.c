@@ -17,6 +17,7 @@
 
 enum {
 	CONNECT_TIMEOUT_MS_MAX = 5000,
+	IDLE_MS = 60 * 1000,
 	CONNECTING_MAX = 32, /* at once; more builds wait for one of these */
 };
 
@@ -416,6 +417,7 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
 		.dsn = policy->dsn,
 		.locks = { lock_namespace, guard_slot_class(lock_namespace) },
 		.connect_timeout_ms = pool_connect_timeout_ms(policy),
+		.idle_ms = IDLE_MS,
 		.statements_count = (uint32_t)policies_count,
 		.events = &events,
 		.owner = pool,

@@ -1,5 +1,6 @@
 #include "origin/statement.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +82,7 @@ static int learn_refuse(struct statement *statement, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	statement_refuse(statement, text);
-	return -1;
+	return -EINVAL;
 }
 
 /* Finds `value` and `version`; a refusal goes to `statement`. */
@@ -135,7 +136,7 @@ int statement_learn(struct statement *statement, const PGresult *description)
 		return learn_refuse(statement, "the query takes more than %d parameters",
 				    KEY_ARGS_MAX);
 	if (learn_columns(&learned, description, statement) < 0)
-		return -1;
+		return -EINVAL;
 	learned.params_count = (unsigned)count;
 	for (int i = 0; i < count; i++)
 		learned.params[i] = PQparamtype(description, i);
@@ -145,7 +146,7 @@ int statement_learn(struct statement *statement, const PGresult *description)
 	learned.sql = guard_sql(statement->policy->query, learned.params_count, learned.value_type,
 				learned.has_version);
 	if (!learned.sql)
-		return learn_refuse(statement, "out of memory");
+		return -ENOMEM;
 	learned.generation++;
 	mem_free(statement->sql);
 	*statement = learned;

@@ -42,8 +42,8 @@ void statement_init(struct statement *statement, const struct policy *policy, ui
 void statement_close(struct statement *statement);
 
 /* Takes what PostgreSQL says of the prepared query (PQdescribePrepared). 0: learned; the state
-   stays as it is until statement_accept, after the guarded form has been prepared too. -1: its
-   columns or parameters do not do, or memory is missing: the statement is REFUSED. */
+   stays as it is until statement_accept, after the guarded form has been prepared too. -EINVAL: its
+   columns or parameters do not do, and the statement is REFUSED. -ENOMEM: nothing has changed. */
 int statement_learn(struct statement *statement, const PGresult *description)
 	__attribute__((warn_unused_result));
 
