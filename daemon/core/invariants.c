@@ -49,5 +49,6 @@ void engine_check(const struct engine *engine)
 	CHECK(tally.leases == engine->leases);
 	CHECK(tally.slots == engine->slots);
 	CHECK(near_cost(&engine->near) <= engine->near.bytes_max);
-	CHECK(engine->near.queue.count == engine->near.table.count);
+	CHECK(engine->near.rows.queue.count + engine->near.absent.queue.count ==
+	      engine->near.table.count);
 }

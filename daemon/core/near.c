@@ -10,21 +10,35 @@ enum { NEAR_TABLE_SIZE = 1024 };
 int near_init(struct near *near, size_t bytes_max)
 {
 	*near = (struct near){ .bytes_max = bytes_max };
-	list_init(&near->queue);
+	list_init(&near->rows.queue);
+	list_init(&near->absent.queue);
 	return table_init(&near->table, NEAR_TABLE_SIZE);
+}
+
+static void segment_clear(struct near *near, struct near_segment *segment)
+{
+	struct list_node *node;
+	while ((node = list_first(&segment->queue)))
+		near_remove(near, container_of(node, struct near_entry, link));
 }
 
 void near_close(struct near *near)
 {
-	struct list_node *node;
-	while (near->table.buckets && (node = list_first(&near->queue)))
-		near_remove(near, container_of(node, struct near_entry, link));
+	if (!near->table.buckets)
+		return;
+	segment_clear(near, &near->rows);
+	segment_clear(near, &near->absent);
 	table_close(&near->table);
 }
 
 size_t near_cost(const struct near *near)
 {
-	return near->bytes + table_cost(&near->table);
+	return near->rows.bytes + near->absent.bytes + table_cost(&near->table);
+}
+
+static struct near_segment *segment_of(struct near *near, const struct entry *entry)
+{
+	return entry->absent ? &near->absent : &near->rows;
 }
 
 struct near_entry *near_find(const struct near *near, const struct key *key)
@@ -40,30 +54,44 @@ struct near_entry *near_find(const struct near *near, const struct key *key)
 
 void near_remove(struct near *near, struct near_entry *ne)
 {
-	if (near->hand == &ne->link)
-		near->hand = ne->link.prev == &near->queue.head ? NULL : ne->link.prev;
-	list_remove(&near->queue, &ne->link);
+	struct near_segment *segment = segment_of(near, &ne->entry);
+	if (segment->hand == &ne->link)
+		segment->hand = ne->link.prev == &segment->queue.head ? NULL : ne->link.prev;
+	list_remove(&segment->queue, &ne->link);
 	table_remove(&near->table, &ne->node);
-	CHECK(near->bytes >= ne->cost);
-	near->bytes -= ne->cost;
+	CHECK(segment->bytes >= ne->cost);
+	segment->bytes -= ne->cost;
 	value_unref(ne->entry.value);
 	mem_free(ne);
 }
 
 /* Each step evicts one entry or takes one entry's mark away: at most two rounds of the queue. */
-static void near_evict_one(struct near *near)
+static void segment_evict_one(struct near *near, struct near_segment *segment)
 {
 	for (;;) {
-		struct list_node *node = near->hand ? near->hand : list_last(&near->queue);
+		struct list_node *node = segment->hand ? segment->hand : list_last(&segment->queue);
 		CHECK(node);
 		struct near_entry *ne = container_of(node, struct near_entry, link);
-		near->hand = node->prev == &near->queue.head ? NULL : node->prev;
+		segment->hand = node->prev == &segment->queue.head ? NULL : node->prev;
 		if (!ne->visited) {
 			near_remove(near, ne);
 			near->evictions++;
 			return;
 		}
 		ne->visited = false;
+	}
+}
+
+/* Room for `cost` more bytes in the segment. */
+static void make_room(struct near *near, struct near_segment *segment, size_t cost)
+{
+	while (segment == &near->absent && !list_empty(&segment->queue) &&
+	       segment->bytes + cost > near->bytes_max / NEAR_ABSENT_SHARE)
+		segment_evict_one(near, segment);
+	while (near_cost(near) + table_growth(&near->table) + cost > near->bytes_max) {
+		/* Each makes room for its own kind, as long as there is any of it. */
+		struct near_segment *other = segment == &near->rows ? &near->absent : &near->rows;
+		segment_evict_one(near, list_empty(&segment->queue) ? other : segment);
 	}
 }
 
@@ -89,14 +117,16 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	ne = near_entry_create(key);
 	if (!ne)
 		return NULL;
+	struct near_segment *segment = segment_of(near, entry);
+	size_t most = entry->absent ? near->bytes_max / NEAR_ABSENT_SHARE
+				    : near->bytes_max - table_cost(&near->table);
 	ne->cost = mem_cost(ne) + value_cost(entry->value);
-	if (ne->cost + table_cost(&near->table) > near->bytes_max) {
+	if (ne->cost > most) {
 		near->refused++;
 		mem_free(ne);
 		return NULL;
 	}
-	while (near_cost(near) + table_growth(&near->table) + ne->cost > near->bytes_max)
-		near_evict_one(near);
+	make_room(near, segment, ne->cost);
 
 	ne->entry = *entry;
 	value_ref(ne->entry.value);
@@ -104,8 +134,8 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	ne->generation = key->keyspace->generation;
 	ne->next_at_us = entry->fresh_until_us;
 	ne->put_at_us = now_us;
-	near->bytes += ne->cost;
-	list_push_front(&near->queue, &ne->link);
+	segment->bytes += ne->cost;
+	list_push_front(&segment->queue, &ne->link);
 	table_insert(&near->table, &ne->node, key->hash);
 	return ne;
 }

@@ -3,6 +3,9 @@
  * Eviction is SIEVE: a queue in order of insertion, and a hand that walks from its old end, sparing
  * (once) what was read since it last came by. Source: Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE
  * is simpler than LRU", NSDI 2024.
+ *
+ * "No such row" has a queue and a share of the memory of its own, an eighth: keys that were made up
+ * evict only each other.
  */
 #pragma once
 
@@ -44,12 +47,20 @@ struct near_entry {
 	char key[];
 };
 
-struct near {
-	struct table table;
+/* A SIEVE queue. */
+struct near_segment {
 	struct list queue;      /* newest first */
 	struct list_node *hand; /* the next to be judged; NULL: start at the old end */
 	size_t bytes;
-	size_t bytes_max;
+};
+
+enum { NEAR_ABSENT_SHARE = 8 }; /* an eighth is for "no such row" */
+
+struct near {
+	struct table table;
+	struct near_segment rows;
+	struct near_segment absent;
+	size_t bytes_max; /* of both and the table */
 	uint64_t evictions;
 	uint64_t refused; /* entries that did not fit at all */
 };

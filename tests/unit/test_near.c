@@ -45,7 +45,7 @@ static void open_near(void)
 static void close_near(void)
 {
 	near_close(&near);
-	cr_assert_eq(near.bytes, 0);
+	cr_assert_eq(near.rows.bytes + near.absent.bytes, 0);
 }
 
 TestSuite(near, .init = open_near, .fini = close_near);
@@ -74,10 +74,10 @@ Test(near, keeps_within_its_bytes_whatever_the_sizes)
 
 Test(near, counts_what_the_allocator_takes)
 {
-	size_t before = near.bytes;
+	size_t before = near.rows.bytes;
 	struct near_entry *ne = put(1, 1000);
-	cr_assert_eq(near.bytes - before, mem_cost(ne) + mem_cost(ne->entry.value));
-	cr_assert_geq(near.bytes - before, sizeof(*ne) + 1000);
+	cr_assert_eq(near.rows.bytes - before, mem_cost(ne) + mem_cost(ne->entry.value));
+	cr_assert_geq(near.rows.bytes - before, sizeof(*ne) + 1000);
 }
 
 Test(near, spares_what_is_read)
@@ -105,6 +105,49 @@ Test(near, a_scan_does_not_push_out_what_is_read_again_and_again)
 	for (int hot = 0; hot < 100; hot++)
 		left += find(hot) != NULL;
 	cr_assert_geq(left, 95, "%d of 100", left);
+}
+
+static void put_absent(int i)
+{
+	struct key key = key_of(i);
+	struct entry entry = { .absent = true };
+	near_put(&near, &key, &entry, 0);
+}
+
+Test(near, made_up_keys_evict_no_row)
+{
+	for (int i = 0; i < 100; i++)
+		put(i, 8000);
+	size_t rows = near.rows.queue.count;
+	uint64_t evictions = near.evictions;
+	for (int i = 1000; i < 20000; i++)
+		put_absent(i);
+	cr_assert_eq(near.rows.queue.count, rows);
+	cr_assert_gt(near.evictions, evictions);
+	cr_assert_leq(near.absent.bytes, (size_t)MEMORY / NEAR_ABSENT_SHARE);
+	cr_assert_leq(near_cost(&near), (size_t)MEMORY);
+}
+
+Test(near, made_up_keys_find_no_room_in_a_cache_full_of_rows_but_their_own)
+{
+	for (int i = 0; i < 1000; i++)
+		put(i, 8000);
+	size_t rows = near.rows.queue.count;
+	for (int i = 1000; i < 5000; i++)
+		put_absent(i);
+	cr_assert_geq(near.rows.queue.count + 1, rows);
+	cr_assert_leq(near_cost(&near), (size_t)MEMORY);
+}
+
+Test(near, a_key_may_turn_from_row_to_absent_and_back)
+{
+	put(1, 10);
+	put_absent(1);
+	cr_assert(find(1)->entry.absent);
+	cr_assert_eq(near.rows.queue.count, 0);
+	put(1, 10);
+	cr_assert_eq(near.absent.queue.count, 0);
+	cr_assert_eq(near.absent.bytes, 0);
 }
 
 Test(near, refuses_what_never_fits)
