@@ -75,6 +75,7 @@ static void put_gauges(const struct server *server, struct stat_sink *sink)
 	sink->put(sink, "requests", server->weight);
 	sink->put(sink, "input_bytes", (int64_t)server->input_bytes);
 	sink->put(sink, "output_bytes", (int64_t)server->output_bytes);
+	sink->put(sink, "held_bytes", (int64_t)server->held_bytes);
 }
 
 static void put_counters(const struct server *server, struct stat_sink *sink)

@@ -5,8 +5,8 @@
  * + OUTPUT_HIGH + VALUE_BYTES_MAX          replies that the client has not taken
  * + REPLIES_HELD_MAX                       values that wait in an mget for its slower keys
  * + requests_per_connection * a request's size
- * and of all of them together READ_HOLD_ALL_MAX, REPLIES_ALL_MAX and the configured number of
- * requests. A connection that idles has none of it.
+ * and of all of them together READ_HOLD_ALL_MAX, REPLIES_ALL_MAX unsent, as much again held, and
+ * the configured number of requests. A connection that idles has none of it.
  */
 #pragma once
 

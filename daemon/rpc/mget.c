@@ -56,7 +56,7 @@ static void item_keep(struct mget *mget, struct mget_item *item, const struct an
 		return;
 	}
 	if (value && (peer->held_bytes + value->len > REPLIES_HELD_MAX ||
-		      peer->server->output_bytes + value->len > REPLIES_ALL_MAX)) {
+		      peer->server->held_bytes + value->len > REPLIES_ALL_MAX)) {
 		peer->server->counters.replies_dropped++;
 		item_refuse(item, STATUS_OVERLOADED, "too many values wait for slower ones");
 		return;

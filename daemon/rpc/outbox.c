@@ -14,6 +14,19 @@ enum {
 	IOV_COUNT = 64,
 };
 
+size_t outbox_memory(const struct outbox *outbox)
+{
+	size_t memory = outbox->bytes.len - outbox->bytes_sent;
+
+	for (size_t i = outbox->refs_sent; i < outbox->refs_count; i++) {
+		const struct value *value = outbox->refs[i].value;
+
+		/* One of the references may be the near cache's, and gone at any time. */
+		memory += value->refs > 2 ? value->len / (value->refs - 1) : value->len;
+	}
+	return memory;
+}
+
 struct outbox_mark outbox_mark(const struct outbox *outbox)
 {
 	return (struct outbox_mark){ outbox->bytes.len, outbox->refs_count, outbox->refs_bytes };

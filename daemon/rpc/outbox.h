@@ -38,6 +38,10 @@ static inline size_t outbox_unsent(const struct outbox *outbox)
 	return outbox->bytes.len - outbox->bytes_sent + outbox->refs_bytes - outbox->ref_bytes_sent;
 }
 
+/* How much memory is held by what is unsent; of a value that others refer to as well, this outbox's
+ * share. */
+size_t outbox_memory(const struct outbox *outbox);
+
 /* A place to come back to when a message can't be finished. */
 struct outbox_mark {
 	size_t bytes_len, refs_count, refs_bytes;

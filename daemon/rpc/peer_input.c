@@ -75,7 +75,8 @@ static size_t serve_next(struct peer *peer, const char *data, size_t len)
 	size_t size = rpc_parse_plain_get(data, len, &id, &key);
 
 	if (size > 0 && peer->state != PEER_SURPLUS) {
-		frame_reset(&peer->scan);
+		if (peer->scan.begun)
+			frame_reset(&peer->scan);
 		peer->server->counters.requests_total++;
 		dispatch_plain_get(peer, id, key);
 		return size;

@@ -143,12 +143,12 @@ void peer_discharge(struct peer *peer, uint32_t weight)
 void peer_hold(struct peer *peer, size_t bytes)
 {
 	peer->held_bytes += bytes;
-	peer->server->output_bytes += bytes;
+	peer->server->held_bytes += bytes;
 }
 
 void peer_unhold(struct peer *peer, size_t bytes)
 {
-	CHECK(peer->held_bytes >= bytes && peer->server->output_bytes >= bytes);
+	CHECK(peer->held_bytes >= bytes && peer->server->held_bytes >= bytes);
 	peer->held_bytes -= bytes;
-	peer->server->output_bytes -= bytes;
+	peer->server->held_bytes -= bytes;
 }

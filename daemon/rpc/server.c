@@ -117,15 +117,35 @@ static void server_on_acceptable(uv_poll_t *poll, int status, int events)
 
 /* ---- turns ---- */
 
-/* One client that doesn't read holds little; very many of them together must not hold much. */
+/* The memory that unsent replies really hold. */
+static size_t output_memory(const struct server *server)
+{
+	size_t memory = 0;
+
+	list_foreach (&server->laggards, node)
+		memory += outbox_memory(container_of(node, struct peer, lag)->out);
+	return memory;
+}
+
+/* One client that doesn't read holds little; very many of them together must not hold much. Many
+ * that are sent the same value share it: so when their sum is over the limit, the memory is
+ * counted, and again when as much has been added as was free. */
 static void shed_laggards(struct server *server)
 {
-	while (server->output_bytes > REPLIES_ALL_MAX && !list_empty(&server->laggards)) {
-		struct peer *peer = container_of(list_first(&server->laggards), struct peer, lag);
+	if (server->output_bytes <= server->output_max)
+		server->output_check = server->output_max;
+	while (server->output_bytes > server->output_check) {
+		struct list_node *first = list_first(&server->laggards);
+		const size_t memory = output_memory(server);
 
+		if (memory <= server->output_max || !first) {
+			server->output_check = server->output_bytes + server->output_max - memory;
+			return;
+		}
 		server->counters.laggards_closed++;
-		peer_complain(peer, "too many replies are unread, these for the longest time");
-		peer_close(peer);
+		peer_complain(container_of(first, struct peer, lag),
+			      "too many replies are unread; these for the longest time");
+		peer_close(container_of(first, struct peer, lag));
 	}
 }
 
@@ -233,9 +253,10 @@ void server_handle_closed(struct server *server)
 	server_may_be_closed(server);
 	if (!server->ending || server->handles > 0)
 		return;
-	CHECK_MSG(server->weight == 0 && server->input_bytes == 0 && server->output_bytes == 0,
-		  "%u requests, %zu bytes in, %zu bytes out", server->weight, server->input_bytes,
-		  server->output_bytes);
+	CHECK_MSG(server->weight == 0 && server->input_bytes == 0 && server->output_bytes == 0 &&
+			  server->held_bytes == 0,
+		  "%u requests, %zu bytes in, %zu out, %zu held", server->weight,
+		  server->input_bytes, server->output_bytes, server->held_bytes);
 	outbox_pool_close(&server->outboxes);
 	outbox_close(&server->no_outbox);
 	server->closed(server);
@@ -297,6 +318,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 	list_init(&server->due);
 	list_init(&server->leaving);
 	list_init(&server->laggards);
+	server->output_max = server->output_check = REPLIES_ALL_MAX;
 	outbox_pool_init(&server->outboxes);
 	wire_buf_wrap(&server->no_outbox.bytes, NULL, 0);
 	uv_prepare_start(&server->prepare, server_on_prepare);

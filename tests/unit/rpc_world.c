@@ -73,6 +73,13 @@ static void origin_build(void *impl, struct build *build)
 	uv_idle_start(&world->turn, on_turn);
 }
 
+static void build_value(struct build *build, struct value *value)
+{
+	build->outcome = value ? BUILD_ROW : BUILD_LOST;
+	build->status = value ? STATUS_OK : STATUS_UNAVAILABLE;
+	build->value = value;
+}
+
 static void origin_end(struct rpc_world *world, struct build *build)
 {
 	const char *what = build->key.bytes + 2;
@@ -83,22 +90,20 @@ static void origin_end(struct rpc_world *world, struct build *build)
 	} else if (strncmp(what, "size-", 5) == 0) {
 		const size_t size = strtoull(what + 5, NULL, 10);
 
-		build->outcome = BUILD_ROW;
-		build->value = value_create(NULL, size);
-		cr_assert(build->value);
-		memset(build->value->bytes, 'x', size);
+		build_value(build, value_create(NULL, size));
+		if (build->value)
+			memset(build->value->bytes, 'x', size);
 	} else if (strncmp(what, "fail", 4) == 0) {
 		build->outcome = BUILD_FAILED;
 		build->status = STATUS_ORIGIN_ERROR;
 		build->text = value_create("no good", 7);
 	} else if (strncmp(what, "none", 4) == 0) {
 		build->outcome = BUILD_NO_ROW;
-	} else {
+	} else if (strncmp(what, "null", 4) == 0) {
 		build->outcome = BUILD_ROW;
-		if (strncmp(what, "null", 4) != 0)
-			build->value =
-				value_create(text, (size_t)snprintf(text, sizeof(text), "v%" PRIu64,
-								    build->snapshot));
+	} else {
+		snprintf(text, sizeof(text), "v%" PRIu64, build->snapshot);
+		build_value(build, value_create(text, strlen(text)));
 	}
 	build->done(build);
 }

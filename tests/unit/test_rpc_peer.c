@@ -533,3 +533,111 @@ Test(rpc_peer, closing_waits_for_nobody_longer_than_it_may)
 	rpc_world_until(world, world->server_closed);
 	client_expect_end(&client);
 }
+
+Test(rpc_peer, of_very_many_clients_that_do_not_read_the_last_to_read_are_closed)
+{
+	enum { COUNT = 12 };
+	static struct client crowd[COUNT];
+	char key[40];
+
+	begin();
+	world->server.output_max = world->server.output_check = 4 << 20;
+	for (int i = 0; i < COUNT; i++) {
+		client_open(&crowd[i], world);
+		snprintf(key, sizeof(key), "k:size-1000000-%d", i);
+		client_call(&crowd[i], 1, "get", key);
+		/* In this order, so that it is known who is the last. */
+		rpc_world_until(world, world->server.output_bytes > 0 && world->builds == i + 1 &&
+					       world->engine->requests == 0);
+	}
+	rpc_world_until(world, world->server.counters.laggards_closed > 0);
+	cr_assert(world->server.counters.laggards_closed <= COUNT - 3);
+	client_expect_end(&crowd[0]);
+	cr_assert_eq(client_take(&crowd[COUNT - 1]).id, 1);
+	for (int i = 0; i < COUNT; i++)
+		client_close(&crowd[i]);
+	rpc_world_until(world, world->server.peers.count == 2);
+	assert_rest();
+}
+
+Test(rpc_peer, many_slow_readers_of_one_value_are_no_burden)
+{
+	enum { COUNT = 50 };
+	static struct client crowd[COUNT];
+
+	begin();
+	world->server.output_max = world->server.output_check = 4 << 20;
+	for (int i = 0; i < COUNT; i++) {
+		client_open(&crowd[i], world);
+		client_call(&crowd[i], 1, "get", "k:size-1000000");
+	}
+	rpc_world_until(world, world->server.laggards.count == COUNT);
+	cr_assert(world->server.output_bytes > 8 * world->server.output_max);
+	for (int i = 0; i < COUNT; i++)
+		cr_assert_eq(client_take(&crowd[i]).id, 1);
+	cr_assert_eq(world->server.counters.laggards_closed, 0);
+	for (int i = 0; i < COUNT; i++)
+		client_close(&crowd[i]);
+	rpc_world_until(world, world->server.peers.count == 2);
+	assert_rest();
+}
+
+/* A bit of everything; returns how many responses are due. */
+static uint32_t send_everything(int round)
+{
+	static char large[20000];
+	char names[4][40];
+	const char *keys[4];
+	uint32_t id = 0;
+
+	for (int i = 0; i < 4; i++) {
+		snprintf(names[i], sizeof(names[i]), "k:size-%d-%d", i * 5000, round);
+		keys[i] = names[i];
+	}
+	client_call(&client, id++, "get", keys[0]);
+	client_call(&client, id++, "get", keys[3]);
+	client_mget(&client, id++, 4, keys);
+	client_call(&client, id++, "refresh", keys[1]);
+	client_call_with(&client, id++, "get", keys[1], "max_stale_ms", 0);
+	client_call(&client, id++, "invalidate", keys[2]);
+	client_call(&client, id++, "inspect", keys[2]);
+	client_call(&client, id++, "stats", NULL);
+	client_call(&client, id++, "get", "k:fail");
+	/* An unfinished request, long enough to be kept where it is. */
+	client_send(&client, "\x94\x00\x7f\xa4ping\x91\xda\x4e\x20", 12);
+	client_send(&client, large, sizeof(large));
+	return id + 1;
+}
+
+Test(rpc_peer, memory_may_be_missing_at_any_time)
+{
+	bool failed = true;
+	struct rpc_message message;
+
+	begin();
+	client_close(&client);
+	for (int round = 1; failed; round++) {
+		uint32_t due, came = 0;
+		uint64_t calls;
+
+		client_open(&client, world);
+		calls = mem_calls();
+		mem_fail_at((uint64_t)round);
+		due = send_everything(round);
+		while (came < due && !client.ended) {
+			rpc_world_turn(world);
+			client_poll(&client);
+			while (client_has_response(&client, &message))
+				came++;
+		}
+		failed = mem_calls() - calls >= (uint64_t)round;
+		mem_fail_at(0);
+		client_close(&client);
+		rpc_world_until(world,
+				world->server.peers.count == 1 && world->engine->all.count == 0);
+		client_call(&other, 1, "ping", NULL);
+		cr_assert_eq(client_take(&other).id, 1);
+		cr_assert(round < 1000);
+	}
+	assert_rest();
+}
