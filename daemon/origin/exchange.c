@@ -104,6 +104,13 @@ static void statement_name(const struct exchange *exchange, char name[static 32]
 	snprintf(name, 32, "segar_%" PRIu32, exchange->statement->index);
 }
 
+static bool is_prepared(const struct exchange *exchange, const struct exchange_session *session)
+{
+	const struct statement *statement = exchange->statement;
+
+	return session->prepared[statement->index] == statement->generation;
+}
+
 static bool send_prepare(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
 {
 	const struct statement *statement = exchange->statement;
@@ -153,19 +160,6 @@ static enum exchange_turn next_learn(struct exchange *exchange, struct exchange_
 	return EXCHANGE_PREPARES;
 }
 
-/* Only learning: the guarded form has to be accepted too. */
-static enum exchange_turn next_accept(struct exchange *exchange, struct exchange_session *session,
-				      PGconn *pg)
-{
-	struct statement *statement = exchange->statement;
-
-	if (session->prepared[statement->index] == statement->generation) {
-		statement_accept(statement);
-		return EXCHANGE_ENDS;
-	}
-	return send_prepare(exchange, session, pg) ? EXCHANGE_PREPARES : EXCHANGE_BREAKS;
-}
-
 static enum exchange_turn next_build(struct exchange *exchange, struct exchange_session *session,
 				     const struct exchange_locks *locks, PGconn *pg)
 {
@@ -184,8 +178,7 @@ static enum exchange_turn next_build(struct exchange *exchange, struct exchange_
 	}
 	if (!send_settings(exchange, session, pg))
 		return EXCHANGE_BREAKS;
-	if (session->prepared[statement->index] != statement->generation &&
-	    !send_prepare(exchange, session, pg))
+	if (!is_prepared(exchange, session) && !send_prepare(exchange, session, pg))
 		return EXCHANGE_BREAKS;
 	return send_execute(exchange, locks, pg, &arguments) ? EXCHANGE_BUILDS : EXCHANGE_BREAKS;
 }
@@ -208,8 +201,11 @@ enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_sess
 		exchange->has_trouble = true; /* the query's own, it is as it was */
 		return EXCHANGE_ENDS;
 	}
-	return exchange->build ? next_build(exchange, session, locks, pg)
-			       : next_accept(exchange, session, pg);
+	if (!is_prepared(exchange, session) && exchange->statement->state != STATEMENT_OK)
+		return send_prepare(exchange, session, pg) ? EXCHANGE_PREPARES : EXCHANGE_BREAKS;
+	if (exchange->statement->state != STATEMENT_OK)
+		statement_accept(exchange->statement);
+	return exchange->build ? next_build(exchange, session, locks, pg) : EXCHANGE_ENDS;
 }
 
 /* --- receiving --- */

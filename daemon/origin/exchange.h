@@ -1,7 +1,8 @@
 /* One piece of work on a connection: what is said to PostgreSQL for a build, and what comes back.
  *
  * It goes in turns, of which the first is often enough:
- *   1. where the query isn't known yet: prepare it as it is and have it described;
+ *   1. where the query isn't known yet: prepare it as it is and have it described; then prepare the
+ *      guarded statement, which PostgreSQL has to accept too;
  *   2. prepare the guarded statement where this session hasn't, and execute it;
  * and where 2 says that the statement fits its tables no more, both once again. All of a turn is
  * sent at once, pipelined. After each turn exchange_next sends the next or says that the work is

@@ -34,6 +34,7 @@ struct statement {
 	uint32_t params[KEY_ARGS_MAX + GUARD_PARAMS]; /* types: the query's own, then the guard's */
 	uint32_t value_type;
 	bool has_version;
+	uint64_t doubted_ms;            /* see pool_check_key; 0: not yet */
 	char *sql;                      /* owned; the guarded form */
 	char error[ERROR_TEXT_MAX + 1]; /* REFUSED: why */
 };

@@ -141,6 +141,32 @@ static void without_a_server_builds_fail_at_once_and_clearly(void)
 	server_stop(&own, SIGINT);
 }
 
+static void after_an_outage_the_loop_is_idle(void)
+{
+	static struct run run;
+	uint64_t turns = 0, until_ms;
+	struct server own;
+	struct rig rig;
+
+	server_create(&own, &server);
+	server_start(&own);
+	rig_open(&rig, &own, 4);
+	rig_keyspace(&rig, "ks", "SELECT 1 AS value");
+	rig_start(&rig);
+	BUILD_IS(&rig, 0, "ks", "row 1");
+	server_stop(&own, SIGQUIT);
+	run_all(&run, &rig, 0, "ks");
+	EXPECT(run.build.outcome == BUILD_LOST);
+	run_free(&run);
+	EXPECT(pool_counters(rig.pool)->connections == 0);
+	until_ms = uv_now(&rig.loop) + 500;
+	for (; uv_now(&rig.loop) < until_ms; turns++)
+		uv_run(&rig.loop, UV_RUN_ONCE);
+	/* The rig's own tick comes every 5 ms. */
+	EXPECT(turns < 150);
+	rig_close(&rig);
+}
+
 static void a_name_that_does_not_resolve_holds_nothing_up(void)
 {
 	static struct run run;
@@ -281,6 +307,7 @@ static const struct test tests[] = {
 	TEST(a_backend_killed_in_mid_result_is_a_lost_connection),
 	TEST(a_restarted_servers_idle_connections_are_never_used),
 	TEST(without_a_server_builds_fail_at_once_and_clearly),
+	TEST(after_an_outage_the_loop_is_idle),
 	TEST(a_name_that_does_not_resolve_holds_nothing_up),
 	TEST(a_stopped_postmaster_hangs_nothing),
 	TEST(a_server_that_hangs_in_mid_build_is_given_up),

@@ -238,6 +238,11 @@ static void a_table_that_comes_later_heals_the_keyspace(void)
 	server_sql(&server, "DROP TABLE late");
 	BUILD_IS(&rig, 0, "late:1",
 		 "failed origin_error 42P01 relation \"late\" does not exist at character 24");
+	server_sql(&server,
+		   "CREATE TABLE late (id int, v text); INSERT INTO late VALUES (1, 'back')");
+	BUILD_IS(&rig, 0, "late:1", "row back");
+	EXPECT(pool_statement(rig.pool, 0)->state == STATEMENT_OK);
+	server_sql(&server, "DROP TABLE late");
 	server_sql(&server, "CREATE TABLE late (id uuid, v text); INSERT INTO late VALUES"
 			    " ('00000000-0000-0000-0000-000000000001', 'again')");
 	BUILD_IS(&rig, 0, "late:1",
@@ -364,6 +369,33 @@ static void arguments_that_do_not_fit_reach_no_query(void)
 	rig_close(&rig);
 }
 
+static void a_key_that_does_not_fit_old_knowledge_gets_through_in_time(void)
+{
+	static const char uuid[] = "k:00000000-0000-0000-0000-000000000001";
+	struct key key = { .bytes = uuid, .len = sizeof(uuid) - 1 };
+	struct statement *statement;
+	char text[128];
+	struct rig rig;
+
+	server_sql(&server, "DROP TABLE IF EXISTS k; CREATE TABLE k (id int, v text)");
+	rig_open(&rig, &server, 2);
+	rig_keyspace(&rig, "k", "SELECT v AS value FROM k WHERE id = $1");
+	rig_start(&rig);
+	key.keyspace = &rig.keyspaces[0];
+	BUILD_IS(&rig, 0, "k:1", "no_row");
+	server_sql(&server, "DROP TABLE k; CREATE TABLE k (id uuid, v text);"
+			    "INSERT INTO k VALUES ('00000000-0000-0000-0000-000000000001', 'new')");
+	EXPECT(rig.origin.check_key(rig.origin.impl, &key, text, sizeof(text)) ==
+	       STATUS_BAD_REQUEST);
+	/* As if ten seconds had passed. */
+	statement = (struct statement *)pool_statement(rig.pool, 0);
+	statement->doubted_ms -= 10 * 1000;
+	EXPECT(rig.origin.check_key(rig.origin.impl, &key, text, sizeof(text)) == STATUS_OK);
+	BUILD_IS(&rig, 0, uuid, "row new");
+	EXPECT(rig.origin.check_key(rig.origin.impl, &key, text, sizeof(text)) == STATUS_OK);
+	rig_close(&rig);
+}
+
 static void an_argument_that_postgresql_cannot_read_is_a_bad_key(void)
 {
 	struct rig rig;
@@ -396,6 +428,7 @@ static const struct test tests[] = {
 	TEST(names_of_the_guard_do_not_hide_the_querys_own),
 	TEST(arguments_are_bound_never_spliced),
 	TEST(arguments_that_do_not_fit_reach_no_query),
+	TEST(a_key_that_does_not_fit_old_knowledge_gets_through_in_time),
 	TEST(an_argument_that_postgresql_cannot_read_is_a_bad_key),
 };
 
