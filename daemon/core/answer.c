@@ -53,6 +53,13 @@ void answer_stale(struct answer *answer, const struct entry *entry, int64_t now_
 	answer->stale_us = now_us - entry->fresh_until_us;
 }
 
+void answer_refreshed(struct answer *answer, const struct entry *entry)
+{
+	*answer = (struct answer){ .status = STATUS_OK,
+				   .has_version = entry->has_version,
+				   .version = entry->version };
+}
+
 bool answer_may_be_stale(const struct query *query, const struct entry *entry, int64_t now_us)
 {
 	if (query->kind != QUERY_GET || entry_phase(entry, now_us) != ENTRY_STALE)

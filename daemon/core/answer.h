@@ -13,6 +13,9 @@ void answer_fresh(struct answer *answer, const struct entry *entry, int64_t now_
 void answer_stale(struct answer *answer, const struct entry *entry, int64_t now_us,
 		  enum answer_source source, enum answer_reason reason);
 
+/* A refresh call's answer. */
+void answer_refreshed(struct answer *answer, const struct entry *entry);
+
 /* Whether the query allows this stale entry, now. */
 bool answer_may_be_stale(const struct query *query, const struct entry *entry, int64_t now_us);
 

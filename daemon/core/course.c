@@ -116,7 +116,8 @@ static void enter_bulkhead(struct engine *engine, struct flight *flight, int64_t
 			   struct effects *effects)
 {
 	bool patient = !is_background(flight, now_us);
-	switch (bulkhead_enter(&engine->bulkhead, &flight->link, flight->priority, patient)) {
+	switch (bulkhead_enter(&engine->bulkhead, &flight->ticket, flight->priority, flight->client,
+			       patient)) {
 	case ADMISSION_IN:
 		lease(engine, flight, now_us, effects);
 		return;
@@ -544,7 +545,7 @@ void course_raise(struct engine *engine, struct flight *flight, enum priority pr
 	if (priority >= flight->priority)
 		return;
 	if (flight->state == FLIGHT_QUEUED) {
-		bulkhead_raise(&engine->bulkhead, &flight->link, flight->priority, priority);
+		bulkhead_raise(&engine->bulkhead, &flight->ticket, flight->priority, priority);
 	} else if (flight->state == FLIGHT_PERMITTING && engine->permits.asking != &flight->link) {
 		permits_leave(&engine->permits, &flight->link, flight->priority);
 		permits_join(&engine->permits, &flight->link, priority);
@@ -556,13 +557,13 @@ void course_raise(struct engine *engine, struct flight *flight, enum priority pr
 
 void course_advance(struct engine *engine, int64_t now_us, struct effects *effects)
 {
-	struct list_node *link;
-	for (int i = 0; i < ADVANCE_MAX && (link = bulkhead_next(&engine->bulkhead)); i++) {
-		struct flight *flight = container_of(link, struct flight, link);
+	struct bulkhead_ticket *ticket;
+	for (int i = 0; i < ADVANCE_MAX && (ticket = bulkhead_next(&engine->bulkhead)); i++) {
+		struct flight *flight = container_of(ticket, struct flight, ticket);
 		heap_remove(&engine->timers, &flight->timer);
 		lease(engine, flight, now_us, effects);
 	}
-	link = permits_next(&engine->permits, now_us);
+	struct list_node *link = permits_next(&engine->permits, now_us);
 	if (link)
 		ask_permit(container_of(link, struct flight, link), now_us, effects);
 }

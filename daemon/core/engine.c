@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "core/answer.h"
 #include "core/course.h"
+#include "core/engine_waiters.h"
 #include "core/landing.h"
 #include "core/schedule.h"
 
@@ -100,8 +101,7 @@ static enum answer_reason stale_reason(const struct near_entry *ne)
 	return ne->entry.changed ? REASON_CHANGED : REASON_REFRESHING;
 }
 
-/* A refresh call needs no build if the entry is new enough by what the call itself says. */
-static bool entry_is_enough(const struct query *query, const struct entry *entry, int64_t now_us)
+bool engine_is_enough(const struct query *query, const struct entry *entry, int64_t now_us)
 {
 	if (entry_phase(entry, now_us) == ENTRY_DEAD || entry->changed)
 		return false;
@@ -109,13 +109,6 @@ static bool entry_is_enough(const struct query *query, const struct entry *entry
 		return entry_covers(entry, query->min_version,
 				    query->key.keyspace->policy->single_row);
 	return query->has_if_older && now_us - entry->generated_at_us < query->if_older_us;
-}
-
-static void answer_refresh(struct answer *answer, const struct entry *entry)
-{
-	*answer = (struct answer){ .status = STATUS_OK,
-				   .has_version = entry->has_version,
-				   .version = entry->version };
 }
 
 /* A fresh entry whose next_at has come. True: it is to be refreshed early, now. */
@@ -144,9 +137,9 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 	const struct policy *policy = query->key.keyspace->policy;
 	const struct entry *entry = &ne->entry;
 	if (query->kind == QUERY_REFRESH) {
-		if (!entry_is_enough(query, entry, now_us))
+		if (!engine_is_enough(query, entry, now_us))
 			return ENGINE_MISS;
-		answer_refresh(ret_answer, entry);
+		answer_refreshed(ret_answer, entry);
 		return ENGINE_HIT;
 	}
 	bool current = ne->generation == query->key.keyspace->generation;
@@ -184,7 +177,7 @@ enum engine_lookup engine_lookup(struct engine *engine, const struct query *quer
 
 /* ---- joining a flight -------------------------------------------------------------------- */
 
-static void make_ready(struct engine *engine, struct request *request, enum status refused)
+void engine_make_ready(struct engine *engine, struct request *request, enum status refused)
 {
 	request->flight = NULL;
 	request->refused = refused;
@@ -206,6 +199,11 @@ static void note_wants(struct flight *flight, const struct query *query)
 	}
 }
 
+static enum priority priority_of(const struct query *query)
+{
+	return query->kind == QUERY_GET ? PRIORITY_MISS : PRIORITY_REFRESH;
+}
+
 static void join(struct engine *engine, struct request *request, struct flight *flight)
 {
 	request->flight = flight;
@@ -214,25 +212,28 @@ static void join(struct engine *engine, struct request *request, struct flight *
 	if (flight->last_deadline_us < request->deadline.at)
 		flight->last_deadline_us = request->deadline.at;
 	note_wants(flight, &request->query);
-	course_raise(engine, flight,
-		     request->query.kind == QUERY_GET ? PRIORITY_MISS : PRIORITY_REFRESH);
+	course_raise(engine, flight, priority_of(&request->query));
+	if (flight->state == FLIGHT_QUEUED)
+		bulkhead_join(&engine->bulkhead, &flight->ticket, flight->priority,
+			      request->query.client);
 }
 
-static void join_or_start(struct engine *engine, struct request *request, int64_t now_us,
+void engine_join_or_start(struct engine *engine, struct request *request, int64_t now_us,
 			  struct effects *effects)
 {
 	struct flight *flight = engine_flight(engine, &request->query.key);
 	request->joined |= flight != NULL;
 	engine->counters.joined += flight != NULL;
-	if (!flight)
-		flight = course_start(engine, &request->query.key,
-				      request->query.kind == QUERY_GET ? PRIORITY_MISS
-								       : PRIORITY_REFRESH,
+	if (!flight) {
+		flight = course_start(engine, &request->query.key, priority_of(&request->query),
 				      now_us, effects);
+		if (flight)
+			flight->client = request->query.client;
+	}
 	if (flight)
 		join(engine, request, flight);
 	else
-		make_ready(engine, request, STATUS_OVERLOADED);
+		engine_make_ready(engine, request, STATUS_OVERLOADED);
 }
 
 static void on_ask(struct engine *engine, struct request *request, int64_t now_us,
@@ -245,18 +246,18 @@ static void on_ask(struct engine *engine, struct request *request, int64_t now_u
 	engine->requests++;
 	engine->counters.misses++;
 	if (engine->stopping) {
-		make_ready(engine, request, STATUS_UNAVAILABLE);
+		engine_make_ready(engine, request, STATUS_UNAVAILABLE);
 		return;
 	}
 	if (engine->requests > engine->limits.requests_max) {
-		make_ready(engine, request, STATUS_OVERLOADED);
+		engine_make_ready(engine, request, STATUS_OVERLOADED);
 		return;
 	}
 	heap_insert(&engine->deadlines, &request->deadline, now_us + request->query.wait_us);
-	join_or_start(engine, request, now_us, effects);
+	engine_join_or_start(engine, request, now_us, effects);
 }
 
-static void take_out(struct engine *engine, struct request *request)
+void engine_take_out(struct engine *engine, struct request *request)
 {
 	if (request->flight)
 		list_remove(&request->flight->waiters, &request->node);
@@ -269,7 +270,7 @@ static void on_leave(struct engine *engine, struct request *request, int64_t now
 		     struct effects *effects)
 {
 	struct flight *flight = request->flight;
-	take_out(engine, request);
+	engine_take_out(engine, request);
 	engine->requests--;
 	if (flight)
 		course_on_left(engine, flight, now_us, effects);
@@ -362,7 +363,7 @@ static void on_deadline(struct engine *engine, struct request *request, int64_t 
 	bool in_line = flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_PERMITTING ||
 		       flight->state == FLIGHT_BOOKED;
 	list_remove(&flight->waiters, &request->node);
-	make_ready(engine, request, in_line ? STATUS_OVERLOADED : STATUS_TIMEOUT);
+	engine_make_ready(engine, request, in_line ? STATUS_OVERLOADED : STATUS_TIMEOUT);
 	course_on_left(engine, flight, now_us, effects);
 }
 
@@ -467,149 +468,4 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 		break;
 	}
 	course_advance(engine, now_us, effects);
-}
-
-/* ---- waking ------------------------------------------------------------------------------ */
-
-static void count_refusal(struct engine *engine, const struct answer *answer)
-{
-	struct engine_counters *counters = &engine->counters;
-	counters->defaults += answer->status == STATUS_OK && answer->state == ANSWER_DEFAULT;
-	counters->timeouts += answer->status == STATUS_TIMEOUT;
-	counters->overloaded += answer->status == STATUS_OVERLOADED;
-	counters->unavailable += answer->status == STATUS_UNAVAILABLE;
-}
-
-/* No value came of it: a stale one if there is one by now, else the default, else the error. */
-static void answer_failure(struct engine *engine, const struct request *request,
-			   const struct failure *failure, int64_t now_us, struct answer *ret_answer)
-{
-	const struct query *query = &request->query;
-	struct near_entry *ne = near_find(&engine->near, &query->key);
-	if (ne && answer_may_be_stale(query, &ne->entry, now_us)) {
-		answer_stale(ret_answer, &ne->entry, now_us, SOURCE_NEAR,
-			     answer_reason_of(failure->status));
-		return;
-	}
-	int64_t retry_us = failure->retry_in_us;
-	if (failure->until_us != 0)
-		retry_us = failure->until_us > now_us ? failure->until_us - now_us : 0;
-	answer_without_value(ret_answer, query, failure->status, failure->text, retry_us);
-	count_refusal(engine, ret_answer);
-}
-
-/* Whether the flight's result is an answer to this request, which is then filled in. */
-static bool answer_result(const struct request *request, const struct flight *flight,
-			  int64_t now_us, struct answer *ret_answer)
-{
-	const struct query *query = &request->query;
-	const struct entry *result = &flight->result;
-	bool after = flight_built_after(flight, request);
-	if (query->kind == QUERY_REFRESH) {
-		bool enough = flight->saved && !flight_is_dirty(flight) &&
-			      entry_is_enough(query, result, now_us);
-		answer_refresh(ret_answer, result);
-		ret_answer->built = flight->build_seq != 0;
-		ret_answer->joined = request->joined;
-		return after || enough;
-	}
-	bool covered =
-		!query->has_min_version ||
-		entry_covers(result, query->min_version, query->key.keyspace->policy->single_row);
-	bool anyone = flight->saved && !flight_is_dirty(flight) && covered;
-	if (after || (anyone && entry_phase(result, now_us) == ENTRY_FRESH)) {
-		answer_fresh(ret_answer, result, now_us, flight->source);
-		ret_answer->reason = flight->reason;
-		if (!anyone)
-			ret_answer->ttl_us = 0;
-		return true;
-	}
-	bool may_stale = covered && flight->saved &&
-			 !(flight_is_dirty(flight) && flight->floor_hard) &&
-			 answer_may_be_stale(query, result, now_us);
-	if (may_stale)
-		answer_stale(ret_answer, result, now_us, flight->source,
-			     result->changed ? REASON_CHANGED : REASON_REFRESHING);
-	return may_stale;
-}
-
-static enum engine_wake wake_ready(struct engine *engine, int64_t now_us,
-				   struct request **ret_request, struct answer *ret_answer)
-{
-	struct list_node *node = list_first(&engine->ready);
-	struct request *request = container_of(node, struct request, node);
-	take_out(engine, request);
-	engine->requests--;
-	answer_failure(engine, request, &(struct failure){ .status = request->refused }, now_us,
-		       ret_answer);
-	*ret_request = request;
-	return WAKE_ANSWER;
-}
-
-/* One waiter looks whether the near cache has its answer by now; else it goes on waiting. */
-static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
-				     struct request **ret_request, struct answer *ret_answer,
-				     struct effects *effects)
-{
-	struct flight *flight = container_of(list_first(&engine->looking), struct flight, looking);
-	struct list_node *node = list_pop_front(&flight->waiters);
-	if (!node || --flight->looks == 0)
-		list_remove(&engine->looking, &flight->looking);
-	if (!node)
-		return WAKE_MOVED;
-	struct request *request = container_of(node, struct request, node);
-	struct near_entry *ne = near_find(&engine->near, &request->query.key);
-	bool plain = request->query.kind == QUERY_GET && !request->query.has_min_version;
-	if (plain && ne && entry_phase(&ne->entry, now_us) == ENTRY_FRESH) {
-		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_STORE);
-	} else if (engine_lookup(engine, &request->query, now_us, ret_answer) != ENGINE_MISS) {
-		ret_answer->source = SOURCE_STORE;
-	} else {
-		list_push_back(&flight->waiters, node);
-		return WAKE_MOVED;
-	}
-	heap_remove(&engine->deadlines, &request->deadline);
-	engine->requests--;
-	*ret_request = request;
-	course_on_left(engine, flight, now_us, effects);
-	return WAKE_ANSWER;
-}
-
-enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
-			     struct answer *ret_answer, struct effects *effects)
-{
-	effects->count = 0;
-	if (!list_empty(&engine->ready))
-		return wake_ready(engine, now_us, ret_request, ret_answer);
-	if (!list_empty(&engine->looking))
-		return wake_looking(engine, now_us, ret_request, ret_answer, effects);
-	while (!list_empty(&engine->wake)) {
-		struct flight *flight =
-			container_of(list_first(&engine->wake), struct flight, link);
-		struct list_node *node = list_first(&flight->waiters);
-		if (!node) {
-			list_remove(&engine->wake, &flight->link);
-			landing_release(engine, flight);
-			continue;
-		}
-		struct request *request = container_of(node, struct request, node);
-		list_remove(&flight->waiters, node);
-		*ret_request = request;
-		if (!flight->has_result) {
-			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
-		} else if (!answer_result(request, flight, now_us, ret_answer)) {
-			if (!request->deadline.in_heap) { /* it passed on the way here */
-				make_ready(engine, request, STATUS_TIMEOUT);
-				return WAKE_MOVED;
-			}
-			engine->counters.reasked++;
-			join_or_start(engine, request, now_us, effects);
-			course_advance(engine, now_us, effects);
-			return WAKE_MOVED;
-		}
-		heap_remove(&engine->deadlines, &request->deadline);
-		engine->requests--;
-		return WAKE_ANSWER;
-	}
-	return WAKE_NOTHING;
 }

@@ -9,6 +9,7 @@
  *     loading.c   what a load brings, against what is wanted
  *     tenure.c    the lease and its renewals
  *     landing.c   the end: what the near cache keeps
+ *   wake.c      answering those who wait
  *   answer.c    what a client is told
  */
 #pragma once

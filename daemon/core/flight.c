@@ -47,7 +47,7 @@ void flight_free(struct flight *flight)
 	CHECK_MSG(flight->state == FLIGHT_DONE && flight->calls == 0 &&
 			  list_empty(&flight->waiters) && !list_linked(&flight->link) &&
 			  !list_linked(&flight->looking) && !flight->timer.in_heap &&
-			  !flight->renewal.in_heap,
+			  !flight->ticket.node.in_heap && !flight->renewal.in_heap,
 		  "state=%s calls=%u waiters=%zu", flight_state_name(flight->state), flight->calls,
 		  flight->waiters.count);
 	CHECK(!flight->has_lease && !flight->has_slot && !flight->in_bulkhead && !flight->is_probe);

@@ -54,8 +54,10 @@ enum flight_state {
 const char *flight_state_name(enum flight_state state);
 
 struct flight {
-	struct table_node node;   /* in the engine's flights, until DONE */
-	struct list_node link;    /* in a bulkhead queue, a permit line, or among those to wake */
+	struct table_node node; /* in the engine's flights, until DONE */
+	struct list_node link;  /* in a permit line, or among those to wake */
+	struct bulkhead_ticket ticket;
+	uint32_t client;          /* who asked first: its place in the queue is that one's */
 	struct list_node looking; /* in the engine's list of those whose waiters look again */
 	uint32_t looks;           /* so many, from the front of `waiters` */
 	struct list_node all;     /* in the engine's list of all flights, DONE ones included */

@@ -21,8 +21,9 @@ static void check_flight(const struct engine *engine, const struct flight *fligh
 	CHECK_MSG((engine_flight(engine, &flight->key) == flight) == !done, "state=%s", state);
 	CHECK_MSG(!flight->has_slot || flight->has_lease, "a slot without a lease, state=%s",
 		  state);
-	CHECK_MSG(!(flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_PERMITTING) || linked,
-		  "in no line, state=%s", state);
+	CHECK_MSG((flight->state == FLIGHT_QUEUED) == flight->ticket.node.in_heap, "state=%s",
+		  state);
+	CHECK_MSG(flight->state != FLIGHT_PERMITTING || linked, "in no line, state=%s", state);
 	CHECK_MSG(!(flight->state == FLIGHT_HELD || flight->state == FLIGHT_BOOKED) ||
 			  flight->timer.in_heap,
 		  "waits for no moment, state=%s", state);

@@ -12,8 +12,8 @@ enum { DROPPED_RETRY_US = 50 * 1000 };
 void landing_leave_lines(struct engine *engine, struct flight *flight)
 {
 	heap_remove(&engine->timers, &flight->timer);
-	if (list_linked(&flight->link) && flight->state == FLIGHT_QUEUED)
-		bulkhead_give_up(&engine->bulkhead, &flight->link, flight->priority);
+	if (flight->ticket.node.in_heap)
+		bulkhead_give_up(&engine->bulkhead, &flight->ticket, flight->priority);
 	if (list_linked(&flight->link) && flight->state == FLIGHT_PERMITTING)
 		permits_leave(&engine->permits, &flight->link, flight->priority);
 	if (flight->in_bulkhead) {

@@ -45,6 +45,7 @@ enum query_kind { QUERY_GET, QUERY_REFRESH };
 struct query {
 	struct key key; /* bytes: the caller's, as long as the query or its request lives */
 	enum query_kind kind;
+	uint32_t client; /* tells clients apart: those that wait are served fairly between them */
 	bool has_max_stale;
 	bool has_min_version;
 	bool has_if_older;

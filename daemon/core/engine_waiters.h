@@ -1,0 +1,17 @@
+/* What engine.c and wake.c share about requests that wait. Not for others. */
+#pragma once
+
+#include "core/engine.h"
+
+/* Joins the key's flight, or starts it; without memory or room the request becomes ready. */
+void engine_join_or_start(struct engine *engine, struct request *request, int64_t now_us,
+			  struct effects *effects);
+
+/* Out of its flight, to be answered with that status by engine_wake. */
+void engine_make_ready(struct engine *engine, struct request *request, enum status refused);
+
+/* Out of everything it is in. */
+void engine_take_out(struct engine *engine, struct request *request);
+
+/* A refresh call needs no build if the entry is new enough by what the call itself says. */
+bool engine_is_enough(const struct query *query, const struct entry *entry, int64_t now_us);

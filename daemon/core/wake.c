@@ -1,0 +1,149 @@
+/* Answering those who wait: engine_wake and what it tells them. */
+#include "base/check.h"
+#include "core/answer.h"
+#include "core/course.h"
+#include "core/engine_waiters.h"
+#include "core/landing.h"
+
+static void count_refusal(struct engine *engine, const struct answer *answer)
+{
+	struct engine_counters *counters = &engine->counters;
+	counters->defaults += answer->status == STATUS_OK && answer->state == ANSWER_DEFAULT;
+	counters->timeouts += answer->status == STATUS_TIMEOUT;
+	counters->overloaded += answer->status == STATUS_OVERLOADED;
+	counters->unavailable += answer->status == STATUS_UNAVAILABLE;
+}
+
+/* No value came of it: a stale one if there is one by now, else the default, else the error. */
+static void answer_failure(struct engine *engine, const struct request *request,
+			   const struct failure *failure, int64_t now_us, struct answer *ret_answer)
+{
+	const struct query *query = &request->query;
+	struct near_entry *ne = near_find(&engine->near, &query->key);
+	if (ne && answer_may_be_stale(query, &ne->entry, now_us)) {
+		answer_stale(ret_answer, &ne->entry, now_us, SOURCE_NEAR,
+			     answer_reason_of(failure->status));
+		return;
+	}
+	int64_t retry_us = failure->retry_in_us;
+	if (failure->until_us != 0)
+		retry_us = failure->until_us > now_us ? failure->until_us - now_us : 0;
+	answer_without_value(ret_answer, query, failure->status, failure->text, retry_us);
+	count_refusal(engine, ret_answer);
+}
+
+/* Whether the flight's result is an answer to this request, which is then filled in. */
+static bool answer_result(const struct request *request, const struct flight *flight,
+			  int64_t now_us, struct answer *ret_answer)
+{
+	const struct query *query = &request->query;
+	const struct entry *result = &flight->result;
+	bool after = flight_built_after(flight, request);
+	if (query->kind == QUERY_REFRESH) {
+		bool enough = flight->saved && !flight_is_dirty(flight) &&
+			      engine_is_enough(query, result, now_us);
+		answer_refreshed(ret_answer, result);
+		ret_answer->built = flight->build_seq != 0;
+		ret_answer->joined = request->joined;
+		return after || enough;
+	}
+	bool covered =
+		!query->has_min_version ||
+		entry_covers(result, query->min_version, query->key.keyspace->policy->single_row);
+	bool anyone = flight->saved && !flight_is_dirty(flight) && covered;
+	if (after || (anyone && entry_phase(result, now_us) == ENTRY_FRESH)) {
+		answer_fresh(ret_answer, result, now_us, flight->source);
+		ret_answer->reason = flight->reason;
+		if (!anyone)
+			ret_answer->ttl_us = 0;
+		return true;
+	}
+	bool may_stale = covered && flight->saved &&
+			 !(flight_is_dirty(flight) && flight->floor_hard) &&
+			 answer_may_be_stale(query, result, now_us);
+	if (may_stale)
+		answer_stale(ret_answer, result, now_us, flight->source,
+			     result->changed ? REASON_CHANGED : REASON_REFRESHING);
+	return may_stale;
+}
+
+static enum engine_wake wake_ready(struct engine *engine, int64_t now_us,
+				   struct request **ret_request, struct answer *ret_answer)
+{
+	struct list_node *node = list_first(&engine->ready);
+	struct request *request = container_of(node, struct request, node);
+	engine_take_out(engine, request);
+	engine->requests--;
+	answer_failure(engine, request, &(struct failure){ .status = request->refused }, now_us,
+		       ret_answer);
+	*ret_request = request;
+	return WAKE_ANSWER;
+}
+
+/* One waiter looks whether the near cache has its answer by now; else it goes on waiting. */
+static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
+				     struct request **ret_request, struct answer *ret_answer,
+				     struct effects *effects)
+{
+	struct flight *flight = container_of(list_first(&engine->looking), struct flight, looking);
+	struct list_node *node = list_pop_front(&flight->waiters);
+	if (!node || --flight->looks == 0)
+		list_remove(&engine->looking, &flight->looking);
+	if (!node)
+		return WAKE_MOVED;
+	struct request *request = container_of(node, struct request, node);
+	struct near_entry *ne = near_find(&engine->near, &request->query.key);
+	bool plain = request->query.kind == QUERY_GET && !request->query.has_min_version;
+	if (plain && ne && entry_phase(&ne->entry, now_us) == ENTRY_FRESH) {
+		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_STORE);
+	} else if (engine_lookup(engine, &request->query, now_us, ret_answer) != ENGINE_MISS) {
+		ret_answer->source = SOURCE_STORE;
+	} else {
+		list_push_back(&flight->waiters, node);
+		return WAKE_MOVED;
+	}
+	heap_remove(&engine->deadlines, &request->deadline);
+	engine->requests--;
+	*ret_request = request;
+	course_on_left(engine, flight, now_us, effects);
+	return WAKE_ANSWER;
+}
+
+enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
+			     struct answer *ret_answer, struct effects *effects)
+{
+	effects->count = 0;
+	if (!list_empty(&engine->ready))
+		return wake_ready(engine, now_us, ret_request, ret_answer);
+	if (!list_empty(&engine->looking))
+		return wake_looking(engine, now_us, ret_request, ret_answer, effects);
+	while (!list_empty(&engine->wake)) {
+		struct flight *flight =
+			container_of(list_first(&engine->wake), struct flight, link);
+		struct list_node *node = list_first(&flight->waiters);
+		if (!node) {
+			list_remove(&engine->wake, &flight->link);
+			landing_release(engine, flight);
+			continue;
+		}
+		struct request *request = container_of(node, struct request, node);
+		list_remove(&flight->waiters, node);
+		*ret_request = request;
+		if (!flight->has_result) {
+			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
+		} else if (!answer_result(request, flight, now_us, ret_answer)) {
+			if (!request->deadline.in_heap) { /* it passed on the way here */
+				engine_make_ready(engine, request, STATUS_TIMEOUT);
+				return WAKE_MOVED;
+			}
+			engine->counters.reasked++;
+			engine_join_or_start(engine, request, now_us, effects);
+			course_advance(engine, now_us, effects);
+			return WAKE_MOVED;
+		}
+		heap_remove(&engine->deadlines, &request->deadline);
+		engine->requests--;
+		return WAKE_ANSWER;
+	}
+	return WAKE_NOTHING;
+}
