@@ -21,6 +21,7 @@ static struct call *call_create(struct peer *peer, const struct query *query)
 	*call = (struct call){ .peer = peer };
 	memcpy(call->bytes, query->key.bytes, query->key.len);
 	call->request.query = *query;
+	call->request.query.client = peer->number;
 	call->request.query.key.bytes = call->bytes;
 	call->request.answer = call_on_answer;
 	call->until_us = peer->server->now_us + query->wait_us;

@@ -63,6 +63,7 @@ int peer_open(struct server *server, int fd, bool surplus)
 	}
 	peer->server = server;
 	peer->fd = fd;
+	peer->number = ++server->peers_ever;
 	list_node_init(&peer->due);
 	list_node_init(&peer->leave);
 	list_node_init(&peer->lag);

@@ -62,6 +62,8 @@ struct peer {
 	int64_t leave_at_ms;    /* of the loop's clock: then it is closed */
 	enum peer_state state;
 	int fd;
+	uint32_t number; /* tells peers apart, for fairness */
+
 	int watched;   /* the events that `poll` watches */
 	bool broken;   /* to be closed at the end of this turn */
 	bool refused;  /* what it sent can't be followed: nothing more of it is served */

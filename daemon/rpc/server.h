@@ -100,6 +100,7 @@ struct server {
 	struct list due;      /* those with something to do before the loop sleeps */
 	struct list leaving;  /* those with an end, the next first */
 	struct list laggards; /* those with unsent output, the one longest without progress first */
+	uint32_t peers_ever;  /* numbers given to peers */
 	uint32_t surplus;     /* connections in SURPLUS */
 
 	uint32_t weight;     /* requests that wait, an mget for each of its keys */
