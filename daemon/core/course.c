@@ -13,6 +13,7 @@ enum {
 	HELD_FIRST_US = 20 * 1000,
 	HELD_MOST_US = 1000 * 1000,
 
+	FAILURE_DOUBLINGS = 5,
 	PERMIT_REACH_US = 200 * 1000, /* how far ahead a permit may be booked */
 	SLOT_MARGIN_US =
 		2 * 1000 * 1000, /* a slot ends by itself so long after the build's limit */
@@ -181,6 +182,7 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 {
 	tenure_begin(engine, flight, now_us);
 	flight->fence = flight->op.fence;
+	flight->streak = flight->op.failure.streak;
 	if (flight->floor < flight->op.floor)
 		flight->floor = flight->op.floor;
 	if (flight->stop) {
@@ -327,6 +329,16 @@ static void report_to_breaker(struct engine *engine, struct flight *flight, int6
 	flight->is_probe = false;
 }
 
+/* How long the failure is remembered: doubling with each in a row, up to 32 times, and a tenth of
+   jitter on top, so that keys that failed together are not tried together. */
+static int64_t failure_length(struct engine *engine, const struct flight *flight)
+{
+	uint32_t doublings =
+		flight->streak < FAILURE_DOUBLINGS ? flight->streak : FAILURE_DOUBLINGS;
+	int64_t length = flight->key.keyspace->policy->error_us << doublings;
+	return length + rng_between(&engine->rng, 0, length / 10);
+}
+
 void course_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects)
 {
@@ -359,9 +371,10 @@ void course_on_built(struct engine *engine, struct flight *flight, int64_t now_u
 		break;
 	case BUILD_FAILED:
 		engine->counters.build_failures++;
-		retry_us = flight->key.keyspace->policy->error_us;
+		retry_us = failure_length(engine, flight);
 		fail(flight, built->status, value_ref(built->text), retry_us);
 		flight->failure.until_us = now_us + retry_us;
+		flight->failure.streak = flight->streak + 1;
 		break;
 	case BUILD_BAD_KEY:
 		fail(flight, STATUS_BAD_REQUEST, value_ref(built->text), 0);

@@ -9,6 +9,7 @@
 struct failure {
 	enum status status;
 	struct value *text;  /* counted; NULL: the status says all */
+	uint32_t streak;     /* failed builds in a row, this one included */
 	int64_t until_us;    /* remembered so long (moment); 0: not remembered */
 	int64_t retry_in_us; /* worth trying again after this (length); 0: unknown */
 };

@@ -94,6 +94,7 @@ struct flight {
 	/* The lease. */
 	uint64_t token;
 	bool has_lease;
+	uint32_t streak;       /* failed builds in a row before this one */
 	int64_t lease_ends_us; /* it is renewed up to here, not beyond */
 	uint64_t fence;
 	bool has_slot;

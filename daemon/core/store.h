@@ -76,7 +76,9 @@ struct store_op {
 	bool background;      /* PERMIT: what is free now, and at most half of the slots */
 	int slot;             /* PERMIT: out; FREE: in */
 	struct entry entry;   /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
-	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted */
+	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted.
+				   LEASE/DONE: only `streak`, of a failure that ended not long
+				   ago (about as long as it lasted) */
 	bool hard;              /* INVALIDATE: also forbids to serve the old value stale */
 	bool away; /* LOAD, LEASE: out, the shared store is away and the fallback answered (store/
 		      fallback.h); RENEW, SAVE, RELEASE: in, as it was at the lease */

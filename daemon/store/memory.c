@@ -18,6 +18,9 @@ struct claim {
 	struct heap_node end;    /* of the lease or the failure, whichever comes last */
 	uint64_t token;          /* of the lease; meaningless once lease_until_us has passed */
 	int64_t lease_until_us;
+	uint32_t streak; /* of the last failure, known until … */
+	int64_t streak_until_us;
+
 	uint64_t fence;
 	struct failure failure; /* text counted; status OK: none */
 	uint32_t key_len;
@@ -97,7 +100,8 @@ static void claim_settle(struct memory_store *memory, struct claim *claim, int64
 	heap_remove(&memory->ends, &claim->end);
 	if (!claim_has_failed(claim, now_us))
 		claim_forget_failure(memory, claim);
-	int64_t end = claim->lease_until_us;
+	int64_t end = claim->lease_until_us > claim->streak_until_us ? claim->lease_until_us
+								     : claim->streak_until_us;
 	if (claim->failure.status != STATUS_OK && claim->failure.until_us > end)
 		end = claim->failure.until_us;
 	if (end > now_us) {
@@ -162,6 +166,7 @@ static void do_lease(struct memory_store *memory, struct store_op *op, int64_t n
 		claim->token = op->token;
 		claim->lease_until_us = now_us + op->length_us;
 		claim->fence = op->fence = next_fence(memory, claim->fence, now_us);
+		op->failure.streak = now_us < claim->streak_until_us ? claim->streak : 0;
 		claim_settle(memory, claim, now_us);
 	}
 }
@@ -178,7 +183,7 @@ static void do_save(struct memory_store *memory, struct store_op *op, int64_t no
 		op->outcome = STORE_REFUSED;
 		return;
 	}
-	claim->lease_until_us = 0;
+	claim->lease_until_us = claim->streak_until_us = 0;
 	claim_settle(memory, claim, now_us);
 }
 
@@ -194,7 +199,7 @@ static void do_renew(struct memory_store *memory, struct store_op *op, int64_t n
 }
 
 static void remember_failure(struct memory_store *memory, struct claim *claim,
-			     const struct failure *failure)
+			     const struct failure *failure, int64_t now_us)
 {
 	claim_forget_failure(memory, claim);
 	if (memory->failed.count >= memory->limits.failures_max) {
@@ -203,6 +208,8 @@ static void remember_failure(struct memory_store *memory, struct claim *claim,
 		claim_forget_failure(memory, oldest);
 	}
 	claim->failure = *failure;
+	claim->streak = failure->streak;
+	claim->streak_until_us = failure->until_us + (failure->until_us - now_us);
 	value_ref(claim->failure.text);
 	list_push_back(&memory->failed, &claim->failed);
 }
@@ -214,7 +221,7 @@ static void do_release(struct memory_store *memory, struct store_op *op, int64_t
 		return;
 	claim->lease_until_us = 0;
 	if (op->failure.status != STATUS_OK && op->failure.until_us > now_us)
-		remember_failure(memory, claim, &op->failure);
+		remember_failure(memory, claim, &op->failure, now_us);
 	claim_settle(memory, claim, now_us);
 }
 
@@ -226,6 +233,7 @@ static void do_invalidate(struct memory_store *memory, struct store_op *op, int6
 		return;
 	/* A change may have mended what failed. */
 	claim_forget_failure(memory, claim);
+	claim->streak_until_us = 0;
 	claim_settle(memory, claim, now_us);
 }
 

@@ -274,11 +274,34 @@ Test(engine, all_waiters_get_the_same_failure_and_it_is_remembered)
 	cr_assert_gt(herd[0].answer.retry_after_us, 0);
 	cr_assert_eq(world.builds, 1, "a retry within the error time");
 
-	world_run(&world, SECOND);
+	world_run(&world, SECOND + 200 * MS);
 	world.script = (struct script){ .outcome = BUILD_ROW };
 	world_get(&world, &herd[0], "a");
 	world_run(&world, SECOND);
 	ASSERT_VALUE(&herd[0], "fresh", "v2");
+}
+
+Test(engine, what_fails_again_and_again_is_tried_ever_less_often)
+{
+	world.script = (struct script){ .outcome = BUILD_FAILED, .status = STATUS_ORIGIN_ERROR };
+	int builds_at[4];
+	for (int i = 0; i < 4; i++) {
+		for (int s = 0; s < 100; s++) {
+			world_get(&world, &herd[0], "a");
+			world_run(&world, 100 * MS);
+			ASSERT_ERROR(&herd[0], "origin_error");
+		}
+		builds_at[i] = world.builds;
+	}
+	/* 2 s, 4 s, 8 s, 16 s, 32 s … */
+	cr_assert(builds_at[0] >= 2 && builds_at[0] <= 3, "%d in 10 s", builds_at[0]);
+	cr_assert_leq(builds_at[3], 5, "%d in 40 s", builds_at[3]);
+	world.script = (struct script){ .outcome = BUILD_ROW };
+	for (int s = 0; s < 500; s++) {
+		world_get(&world, &herd[0], "a");
+		world_run(&world, 100 * MS);
+	}
+	cr_assert_eq(herd[0].answer.status, STATUS_OK);
 }
 
 Test(engine, a_lost_origin_is_probed_by_one)
