@@ -162,42 +162,59 @@ bool ctl_print_json(FILE *out, struct wire_span encoded)
 	return whole && reader_at_end(&r);
 }
 
-/* One value in the text form. What has an inside begins on a line of its own, `indent` blanks in;
- * else it ends the line that it is on. */
-static bool put_indented(FILE *out, struct reader *r, int indent)
+/* A value without an inside, to the end of its line. */
+static void put_line(FILE *out, const struct mp_value *value)
+{
+	const bool bytes = value->type == MP_STR || value->type == MP_BIN;
+
+	if (value->type == MP_NIL)
+		fputc('-', out);
+	else if (bytes && is_text(value->bytes))
+		put_text(out, value->bytes, false);
+	else if (bytes)
+		fprintf(out, "(%zu bytes)", value->bytes.len);
+	else
+		put_plain(out, value);
+	fputc('\n', out);
+}
+
+/* Where a value of the text form stands: behind a name, or behind a list's dash, or at the start.
+ */
+enum place { AT_START, BEHIND_NAME, BEHIND_DASH };
+
+/* One value, with its lines `indent` blanks in. The name or dash that it stands behind is already
+ * on its line. */
+static bool put_indented(FILE *out, struct reader *r, enum place place, int indent)
 {
 	struct mp_value value;
 	struct wire_span name;
 
 	if (!reader_next(r, &value))
 		return false;
+	if (place == BEHIND_NAME && !(mp_is_container(&value) && value.count > 0))
+		fputc(' ', out);
 	if (!mp_is_container(&value)) {
-		if ((value.type == MP_STR || value.type == MP_BIN) && is_text(value.bytes))
-			put_text(out, value.bytes, false);
-		else if (value.type == MP_BIN || value.type == MP_STR)
-			fprintf(out, "(%zu bytes)", value.bytes.len);
-		else if (value.type == MP_NIL)
-			fputc('-', out);
-		else
-			put_plain(out, &value);
-		fputc('\n', out);
+		put_line(out, &value);
 		return true;
 	}
 	if (value.count == 0)
 		fputs("(none)\n", out);
-	else if (indent > 0)
+	else if (place == BEHIND_NAME)
 		fputc('\n', out);
 	for (uint32_t i = 0; i < value.count; i++) {
-		fprintf(out, "%*s", indent, "");
+		/* What stands behind a dash begins on its line. */
+		fprintf(out, "%*s", place == BEHIND_DASH && i == 0 ? 0 : indent, "");
 		if (value.type == MP_ARRAY) {
 			fputs("- ", out);
-		} else {
-			if (!reader_text(r, &name))
+			if (!put_indented(out, r, BEHIND_DASH, indent + 2))
 				return false;
-			put_text(out, name, false);
-			fputs(": ", out);
+			continue;
 		}
-		if (!put_indented(out, r, indent + 2))
+		if (!reader_text(r, &name))
+			return false;
+		put_text(out, name, false);
+		fputc(':', out);
+		if (!put_indented(out, r, BEHIND_NAME, indent + 2))
 			return false;
 	}
 	return true;
@@ -208,7 +225,7 @@ bool ctl_print_text(FILE *out, struct wire_span encoded)
 	struct reader r;
 
 	reader_init(&r, encoded.data, encoded.len);
-	return put_indented(out, &r, 0) && reader_at_end(&r);
+	return put_indented(out, &r, AT_START, 0) && reader_at_end(&r);
 }
 
 static void put_json_error(FILE *out, int status, const char *text, int64_t retry_after_ms)

@@ -271,7 +271,8 @@ static enum ctl_exit find_command(struct line *line, char **args, int count,
 		if (strcmp(args[0], command->name) != 0)
 			continue;
 		if (count - 1 < command->args_min || count - 1 > command->args_max)
-			return refuse("usage: segarctl %s %s", command->name, command->args);
+			return refuse("usage: segarctl %s%s%s", command->name,
+				      *command->args ? " " : "", command->args);
 		*ret_command = command;
 		return check_options(line, command);
 	}

@@ -154,3 +154,29 @@ Test(method, the_longest_wait_is_taken)
 		     STATUS_OK);
 	cr_assert_eq(options.if_older_ms, 0);
 }
+
+Test(method, options_are_written_as_they_are_read)
+{
+	struct options sent = options_unset(), got;
+	struct wire_error error;
+	struct wire_buf b;
+	struct reader r;
+
+	wire_buf_init(&b, 1000);
+	sent.wait_ms = 0;
+	sent.min_version = -5;
+	options_put(&b, &sent);
+	reader_init(&r, b.data, b.len);
+	cr_assert_eq(options_read(&r, METHOD_GET, &got, &error), STATUS_OK);
+	for (size_t i = 0; i < options_count; i++)
+		cr_assert_eq(*option_at(&got, &options_all[i]), *option_at(&sent, &options_all[i]));
+
+	wire_buf_rewind(&b, 0);
+	sent = options_unset();
+	sent.hard = 1;
+	options_put(&b, &sent);
+	reader_init(&r, b.data, b.len);
+	cr_assert_eq(options_read(&r, METHOD_INVALIDATE, &got, &error), STATUS_OK);
+	cr_assert_eq(got.hard, 1);
+	wire_buf_close(&b);
+}
