@@ -211,8 +211,8 @@ static int open_server(struct daemon *daemon)
 		.limits = &daemon->config->limits,
 		.about = { .impl = daemon, .stats = about_stats, .keyspace = about_keyspace },
 	};
-	daemon->server.data = daemon;
 	enum listener_outcome outcome = server_open(&daemon->server, &options, why, sizeof(why));
+	daemon->server.data = daemon;
 	if (outcome != LISTENER_OK)
 		log_error("daemon.listen", LOG_TEXT("why", why));
 	switch (outcome) {
