@@ -1,8 +1,7 @@
 /* A flight's course: from each answer of the store and the origin to the next call, up to DONE.
  *
- * The engine's second half; engine.c is its only caller. Each function may push effects, at most
- * COURSE_EFFECTS_MAX in all for one event, and leaves the flight in a state that waits for
- * something, or DONE, or freed.
+ * The engine's second half; engine.c and wake.c call it. Each function leaves the flight in a state
+ * that waits for something, or DONE, or freed, and pushes a few effects at most, however many wait.
  */
 #pragma once
 
@@ -18,8 +17,6 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 void course_on_store(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects);
 void course_on_freed(struct engine *engine, struct flight *flight);
-void course_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
-		     struct effects *effects);
 
 /* The lease is to be renewed, and the renewal's answer. */
 void course_on_renewal(struct engine *engine, struct flight *flight, int64_t now_us,

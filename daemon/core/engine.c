@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "core/answer.h"
+#include "core/building.h"
 #include "core/course.h"
 #include "core/engine_waiters.h"
 #include "core/landing.h"
@@ -446,7 +447,7 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 		course_on_freed(engine, event->flight);
 		break;
 	case EVENT_BUILT:
-		course_on_built(engine, event->flight, now_us, effects);
+		building_on_built(engine, event->flight, now_us, effects);
 		break;
 	case EVENT_RENEWED:
 		course_on_renewed(engine, event->flight, now_us);

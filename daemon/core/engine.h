@@ -8,6 +8,7 @@
  *   course.c    flights: what each answer of the store and the origin leads to
  *     loading.c   what a load brings, against what is wanted
  *     tenure.c    the lease and its renewals
+ *     building.c  the permit, the build, and what came of it
  *     landing.c   the end: what the near cache keeps
  *   wake.c      answering those who wait
  *   answer.c    what a client is told

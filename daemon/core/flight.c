@@ -76,3 +76,15 @@ bool flight_built_after(const struct flight *flight, const struct request *reque
 	return flight->source == SOURCE_STORE && flight->result.fence > flight->load_fence &&
 	       flight->load_seq > request->seq;
 }
+
+bool flight_is_background(const struct flight *flight, int64_t now_us)
+{
+	return list_empty(&flight->waiters) && now_us >= flight->patient_until_us;
+}
+
+void flight_fail(struct flight *flight, enum status status, struct value *text, int64_t retry_in_us)
+{
+	value_unref(flight->failure.text);
+	flight->failure =
+		(struct failure){ .status = status, .text = text, .retry_in_us = retry_in_us };
+}

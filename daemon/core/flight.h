@@ -144,3 +144,10 @@ bool flight_is_dirty(const struct flight *flight);
 /* Whether the request arrived before the result's build began (on another host: was leased): then
    the result answers it, always. */
 bool flight_built_after(const struct flight *flight, const struct request *request);
+
+/* Nobody waits, and nobody asked for it to be done later: it takes what is free, or goes. */
+bool flight_is_background(const struct flight *flight, int64_t now_us);
+
+/* Notes why the flight brings nothing; takes over the text's reference. */
+void flight_fail(struct flight *flight, enum status status, struct value *text,
+		 int64_t retry_in_us);

@@ -1,0 +1,181 @@
+#include "core/building.h"
+
+#include "base/check.h"
+#include "core/calls.h"
+#include "core/landing.h"
+#include "core/tenure.h"
+
+enum {
+	PERMIT_REACH_US = 200 * 1000, /* how far ahead a permit may be booked */
+	SLOT_MARGIN_US =
+		2 * 1000 * 1000,     /* a slot ends by itself so long after the build's limit */
+	HELD_RETRY_US = 1000 * 1000, /* told to who finds a lock held at the origin */
+	FAILURE_DOUBLINGS = 5,
+};
+
+void building_ask(struct flight *flight, int64_t now_us, struct effects *effects)
+{
+	calls_store(flight, STORE_PERMIT, effects);
+	flight->op.background = flight_is_background(flight, now_us);
+	flight->op.reach_us = flight->op.background ? 0 : PERMIT_REACH_US;
+	flight->op.length_us = flight->key.keyspace->policy->build_timeout_us + SLOT_MARGIN_US;
+}
+
+void building_on_permitted(struct engine *engine, struct flight *flight, int64_t now_us,
+			   struct effects *effects)
+{
+	struct store_op *op = &flight->op;
+	bool granted = op->outcome == STORE_DONE, retry = op->outcome == STORE_RETRY;
+	bool background = flight_is_background(flight, now_us);
+	int64_t left = op->left_us;
+	/* What a background flight is told says nothing of those who may book ahead. */
+	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
+	if (granted) {
+		engine->slots++;
+		flight->has_slot = true;
+		flight->slot = op->slot;
+	}
+	if (retry && !background && !flight->stop)
+		return; /* still at the head of its line */
+
+	permits_leave(&engine->permits, &flight->link, flight->priority);
+	if (granted && !flight->stop) {
+		int64_t start = now_us + left;
+		if (left <= 0) {
+			building_begin(engine, flight, now_us, effects);
+			return;
+		}
+		int64_t end = flight->last_deadline_us > flight->patient_until_us
+				      ? flight->last_deadline_us
+				      : flight->patient_until_us;
+		if (!background && start < end) {
+			flight_move(flight, FLIGHT_BOOKED);
+			heap_insert(&engine->timers, &flight->timer, start);
+			return;
+		}
+	}
+	if (flight->has_slot)
+		calls_free(engine, flight, effects);
+	if (op->outcome == STORE_AWAY)
+		flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+	else
+		flight_fail(flight, flight->stop ? STATUS_UNAVAILABLE : STATUS_OVERLOADED, NULL,
+			    left);
+	calls_release(engine, flight, effects);
+}
+
+void building_begin(struct engine *engine, struct flight *flight, int64_t now_us,
+		    struct effects *effects)
+{
+	flight_move(flight, FLIGHT_BUILDING);
+	engine->counters.builds++;
+	flight->build_seq = ++engine->seq;
+	flight->result.generated_at_us = now_us;
+	flight->build =
+		(struct build){ .key = flight->key,
+				.slot = flight->slot,
+				.lock_key = !flight->away,
+				.timeout_us = flight->key.keyspace->policy->build_timeout_us };
+	calls_push(effects, EFFECT_BUILD, flight);
+}
+
+static void take_result(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	struct build *built = &flight->build;
+	int64_t took = now_us - flight->result.generated_at_us;
+	flight->has_result = true;
+	flight->source = SOURCE_ORIGIN;
+	flight->result = (struct entry){
+		.value = built->value,
+		.version = built->version,
+		.has_version = built->has_version,
+		.absent = built->outcome == BUILD_NO_ROW,
+		.fence = flight->fence,
+		.covers = flight->want_min_version ? flight->min_version : 0,
+		.generated_at_us = flight->result.generated_at_us,
+		.build_us = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX,
+	};
+	built->value = NULL;
+	tenure_measure(engine, flight->key.keyspace, took);
+	entry_set_times(&flight->result, flight->key.keyspace->policy,
+			flight->result.generated_at_us, &engine->rng);
+}
+
+/* The breaker hears about the origin from every build. */
+static void report_to_breaker(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	enum build_outcome outcome = flight->build.outcome;
+	if (outcome == BUILD_LOST)
+		breaker_lost(&engine->breaker, now_us, &engine->rng);
+	else if (outcome == BUILD_CANCELLED || outcome == BUILD_BAD_KEY)
+		return; /* leave_lines makes a probe void */
+	else
+		breaker_came_back(&engine->breaker);
+	flight->is_probe = false;
+}
+
+/* How long the failure is remembered: doubling with each in a row, up to 32 times, and a tenth of
+   jitter on top, so that keys that failed together are not tried together. */
+static int64_t failure_length(struct engine *engine, const struct flight *flight)
+{
+	uint32_t doublings =
+		flight->streak < FAILURE_DOUBLINGS ? flight->streak : FAILURE_DOUBLINGS;
+	int64_t length = flight->key.keyspace->policy->error_us << doublings;
+	return length + rng_between(&engine->rng, 0, length / 10);
+}
+
+void building_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
+		       struct effects *effects)
+{
+	struct build *built = &flight->build;
+	int64_t retry_us = 0;
+	CHECK(flight->state == FLIGHT_BUILDING && flight->calls > 0);
+	flight->calls--;
+	report_to_breaker(engine, flight, now_us);
+	calls_free(engine, flight, effects);
+
+	switch (built->outcome) {
+	case BUILD_ROW:
+	case BUILD_NO_ROW:
+		take_result(engine, flight, now_us);
+		landing_leave_lines(engine, flight);
+		flight_move(flight, FLIGHT_SETTLING);
+		calls_store(flight, STORE_SAVE, effects);
+		flight->op.away = flight->away;
+		flight->op.entry = flight->result;
+		return;
+	case BUILD_KEY_HELD:
+	case BUILD_SLOT_HELD:
+	case BUILD_NO_ROOM:
+		engine->counters.locks_held++;
+		/* The build said nothing: whoever waits is as if it had not begun. */
+		flight->build_seq = 0;
+		flight->hold_next = !flight->stop && !flight_is_background(flight, now_us);
+		if (!flight->hold_next)
+			flight_fail(flight, STATUS_OVERLOADED, value_ref(built->text),
+				    HELD_RETRY_US);
+		break;
+	case BUILD_FAILED:
+		engine->counters.build_failures++;
+		retry_us = failure_length(engine, flight);
+		flight_fail(flight, built->status, value_ref(built->text), retry_us);
+		flight->failure.until_us = now_us + retry_us;
+		flight->failure.streak = flight->streak + 1;
+		break;
+	case BUILD_BAD_KEY:
+		flight_fail(flight, STATUS_BAD_REQUEST, value_ref(built->text), 0);
+		break;
+	case BUILD_LOST:
+		engine->counters.builds_lost++;
+		retry_us = engine->breaker.open_until_us - now_us;
+		flight_fail(flight, STATUS_UNAVAILABLE, value_ref(built->text),
+			    retry_us > 0 ? retry_us : 0);
+		break;
+	case BUILD_CANCELLED:
+		flight_fail(flight, STATUS_UNAVAILABLE, value_ref(built->text), 0);
+		break;
+	}
+	value_unref(built->text);
+	built->text = NULL;
+	calls_release(engine, flight, effects);
+}
