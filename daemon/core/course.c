@@ -228,6 +228,7 @@ void course_on_store(struct engine *engine, struct flight *flight, int64_t now_u
 	case STORE_RENEW:
 	case STORE_FREE:
 	case STORE_INVALIDATE:
+	case STORE_EPOCH:
 		check_failed("verb", __FILE__, __LINE__, "%s is no flight's op",
 			     store_verb_name(flight->op.verb));
 	}

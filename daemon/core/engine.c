@@ -9,6 +9,7 @@
 #include "core/course.h"
 #include "core/engine_waiters.h"
 #include "core/landing.h"
+#include "core/loading.h"
 #include "core/schedule.h"
 
 enum { FLIGHTS_TABLE_SIZE = 1024 };
@@ -144,6 +145,10 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 		return ENGINE_HIT;
 	}
 	bool current = ne->generation == query->key.keyspace->generation;
+	if (!current && engine->trusted && ne->trust == engine->trusts) {
+		loading_confirm(engine, ne); /* only the keyspace's epochs are new */
+		current = true;
+	}
 	if (current && entry_phase(entry, now_us) == ENTRY_FRESH) {
 		if (query->has_min_version &&
 		    !entry_covers(entry, query->min_version, policy->single_row))
@@ -332,6 +337,7 @@ static void on_told_settled(struct engine *engine, const struct key *key, uint64
 	if (ne && ne->entry.fence < fence) {
 		ne->generation =
 			key->keyspace->generation - 1; /* to be looked up before it is served */
+		ne->trust = engine->trusts - 1;
 		ne->retry_at_us = 0;
 	}
 	struct flight *flight = engine_flight(engine, key);
@@ -346,6 +352,7 @@ static void on_trusted(struct engine *engine, int64_t until_us, int64_t now_us)
 	engine->trusted_until_us = trusted ? until_us : 0;
 	if (engine->trusted && !trusted) {
 		engine->counters.trust_lost++;
+		engine->trusts++;
 		for (uint32_t i = 0; i < engine->keyspaces_count; i++)
 			engine->keyspaces[i].generation++;
 	}
@@ -457,6 +464,10 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 		break;
 	case EVENT_SETTLED:
 		on_told_settled(engine, &event->told.key, event->told.fence, now_us, effects);
+		break;
+	case EVENT_EPOCH:
+		if (epochs_add(&event->epoch.keyspace->epochs, event->epoch.epoch))
+			event->epoch.keyspace->generation++;
 		break;
 	case EVENT_TRUSTED:
 		on_trusted(engine, event->until_us, now_us);

@@ -91,6 +91,7 @@ struct engine {
 	uint32_t leases, slots; /* held by flights */
 	bool stopping;
 	bool trusted;             /* no change can have gone untold … */
+	uint32_t trusts;          /* grows with each loss of trust */
 	int64_t trusted_until_us; /* … before this moment */
 	bool away;                /* the shared store was, when last asked */
 };
@@ -124,6 +125,7 @@ enum event_type {
 	EVENT_BUILT,   /* flight: its build is answered */
 	EVENT_CHANGED, /* key, fence, hard: it has a new floor */
 	EVENT_SETTLED, /* key, fence: another daemon's lease of it ended, or it stored an entry */
+	EVENT_EPOCH,   /* epoch: the keyspace has one more */
 	EVENT_TRUSTED, /* until_us: before that moment no change can have gone untold */
 	EVENT_TICK,    /* a moment that engine_next_at named has come */
 	EVENT_STOP,    /* end everything; repeat as long as engine_next_at says now */
@@ -151,6 +153,10 @@ struct event {
 			bool hard;
 		} told;
 		int64_t until_us;
+		struct {
+			struct keyspace *keyspace;
+			struct epoch epoch;
+		} epoch;
 	};
 };
 

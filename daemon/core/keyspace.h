@@ -10,12 +10,14 @@
 #include <stdint.h>
 
 #include "base/policy.h"
+#include "core/epoch.h"
 
 struct keyspace {
 	const struct policy *policy; /* borrows from the config */
 	uint32_t index;              /* its place among the keyspaces, 0 first */
 	uint32_t generation;         /* entries of another generation are not plainly fresh */
-	int64_t refresh_us;          /* what a refresh takes in all, smoothed; 0: unknown */
+	struct epochs epochs;
+	int64_t refresh_us;    /* what a refresh takes in all, smoothed; 0: unknown */
 	int64_t slow_build_us; /* an estimate of the 99th percentile of build times; 0: none yet */
 };
 

@@ -39,6 +39,8 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 			return;
 		entry_soft_expire(&flight->result, now_us, policy->stale_us);
 	}
+	epochs_apply(&flight->key.keyspace->epochs, &flight->result,
+		     key_public_hash(flight->key.bytes, flight->key.len));
 	ne = near_put(&engine->near, &flight->key, &flight->result, now_us);
 	if (ne)
 		loading_confirm(engine, ne);

@@ -6,11 +6,15 @@
 void loading_confirm(const struct engine *engine, struct near_entry *ne)
 {
 	const struct keyspace *keyspace = ne->keyspace;
-	uint32_t generation = keyspace->generation;
+	struct entry *entry = &ne->entry;
+	epochs_apply(&keyspace->epochs, entry, key_public_hash(ne->key, ne->key_len));
 	if (ne->early == EARLY_TO_DRAW)
 		ne->next_at_us =
-			schedule_draw_at(&ne->entry, keyspace->policy->early, keyspace->refresh_us);
-	ne->generation = engine->trusted ? generation : generation - 1;
+			schedule_draw_at(entry, keyspace->policy->early, keyspace->refresh_us);
+	else if (ne->next_at_us > entry->fresh_until_us)
+		ne->next_at_us = entry->fresh_until_us;
+	ne->generation = engine->trusted ? keyspace->generation : keyspace->generation - 1;
+	ne->trust = engine->trusted ? engine->trusts : engine->trusts - 1;
 }
 
 /* The value that the load left out, as the near cache has it already. */
@@ -38,6 +42,8 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 {
 	struct entry *entry = &flight->op.entry;
 	const struct policy *policy = flight->key.keyspace->policy;
+	epochs_apply(&flight->key.keyspace->epochs, entry,
+		     key_public_hash(flight->key.bytes, flight->key.len));
 	if (flight->floor >= entry->fence && !entry->changed)
 		entry_soft_expire(entry, now_us, policy->stale_us);
 	if (flight->floor >= entry->fence && flight->floor_hard)
@@ -104,18 +110,18 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 			int64_t now_us)
 {
 	const struct store_op *op = &flight->op;
-	uint32_t generation = flight->key.keyspace->generation;
+
 	if (op->away)
 		return take_near(flight, ne, now_us);
 	if (!op->has_entry) {
 		/* Flushed, evicted, failed over: nobody vouches for what is here. */
-		if (ne && ne->generation != generation)
+		if (ne && ne->trust != engine->trusts)
 			entry_soft_expire(&ne->entry, now_us,
 					  flight->key.keyspace->policy->stale_us);
 		return false;
 	}
 	uint64_t fence = ne ? ne->entry.fence : 0;
-	bool confirmed = ne && ne->generation == generation;
+	bool confirmed = ne && ne->trust == engine->trusts;
 	ne = take_entry(engine, flight, ne, now_us);
 	const struct entry *entry = ne ? &ne->entry : &op->entry;
 	if (is_enough(flight, entry, now_us)) {

@@ -38,6 +38,8 @@ struct near_entry {
 	enum early early;
 	int64_t retry_at_us; /* a stale entry starts no refresh before this */
 	uint32_t generation;
+	uint32_t
+		trust; /* the engine's count of trusts when it was confirmed; another: look it up */
 	uint32_t key_len;
 	enum answer_reason
 		trouble; /* why the last refresh brought nothing; NONE: no such trouble */

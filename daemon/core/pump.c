@@ -204,9 +204,22 @@ static void on_trusted(void *impl, int64_t until_us)
 	dispatch(impl, &(struct event){ .type = EVENT_TRUSTED, .until_us = until_us });
 }
 
+static void on_epoch(void *impl, const char *name, size_t len, int64_t moment_us, int64_t spread_us)
+{
+	struct pump *pump = impl;
+	struct keyspace *keyspace = engine_keyspace(pump->engine, name, len);
+	if (keyspace)
+		dispatch(pump, &(struct event){ .type = EVENT_EPOCH,
+						.epoch = { keyspace, { moment_us, spread_us } } });
+}
+
 struct store_listener pump_listener(struct pump *pump)
 {
-	return (struct store_listener){ pump, on_settled, on_changed, on_trusted };
+	return (struct store_listener){ .impl = pump,
+					.settled = on_settled,
+					.changed = on_changed,
+					.epoch = on_epoch,
+					.trusted = on_trusted };
 }
 
 int64_t pump_now_us(struct pump *pump)
@@ -243,6 +256,29 @@ void pump_invalidate(struct pump *pump, struct invalidation *invalidation)
 					      .key = invalidation->key,
 					      .hard = invalidation->hard,
 					      .done = on_invalidate_done };
+	pump->store.submit(pump->store.impl, &invalidation->op);
+}
+
+static void on_epoch_done(struct store_op *op)
+{
+	struct invalidation *invalidation = container_of(op, struct invalidation, op);
+	struct pump *pump = invalidation->pump;
+	const char *name = invalidation->key.keyspace->policy->name;
+	bool told = op->outcome == STORE_DONE;
+	pump->ops--;
+	invalidation->status = told ? STATUS_OK : STATUS_UNAVAILABLE;
+	on_epoch(pump, name, strlen(name), told ? op->moment_us : now(pump), op->length_us);
+	invalidation->done(invalidation);
+}
+
+void pump_invalidate_keyspace(struct pump *pump, struct invalidation *invalidation)
+{
+	pump->ops++;
+	invalidation->pump = pump;
+	invalidation->op = (struct store_op){ .verb = STORE_EPOCH,
+					      .key = invalidation->key,
+					      .length_us = invalidation->spread_us,
+					      .done = on_epoch_done };
 	pump->store.submit(pump->store.impl, &invalidation->op);
 }
 

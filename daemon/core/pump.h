@@ -73,14 +73,19 @@ void pump_abandon(struct pump *pump, struct request *request);
 
 /* Ends the freshness of a key in the store and here. `done` fires once, later. */
 struct invalidation {
-	struct key key; /* bytes: the caller's until done */
-	bool hard;      /* the old value may not be served stale either */
+	struct key key;    /* bytes: the caller's until done */
+	bool hard;         /* the old value may not be served stale either */
+	int64_t spread_us; /* of a keyspace: over which time */
 	void (*done)(struct invalidation *invalidation);
 	enum status status; /* out */
 	struct pump *pump;  /* the pump's own, as what follows */
 	struct store_op op;
 };
 void pump_invalidate(struct pump *pump, struct invalidation *invalidation);
+
+/* The same for all keys of key.keyspace, spread over spread_us (core/epoch.h); key.bytes are its
+   name. Nothing becomes unfit to be served stale. */
+void pump_invalidate_keyspace(struct pump *pump, struct invalidation *invalidation);
 
 /* What is known of a key, near and in the store. `done` fires once, later. */
 struct inspection {

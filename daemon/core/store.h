@@ -30,7 +30,8 @@
 	X(FREE, free, "give a slot back: its statement ended")                                     \
 	X(SAVE, save, "store the entry and give the lease back, if the lease is still ours")       \
 	X(RELEASE, release, "give the lease back, perhaps with a failure to remember")             \
-	X(INVALIDATE, invalidate, "end the freshness of the key: a new floor")
+	X(INVALIDATE, invalidate, "end the freshness of the key: a new floor")                     \
+	X(EPOCH, epoch, "end the freshness of a keyspace's entries, over a time")
 
 enum store_verb {
 #define X(NAME, name, text) STORE_##NAME,
@@ -71,11 +72,11 @@ struct store_op {
 	uint64_t known_fence; /* LOAD: the near entry's; an entry of no greater fence comes without
 				 its value. LEASE: the new fence is greater than this */
 	struct want want;     /* LEASE */
-	int64_t length_us;    /* LEASE, RENEW, PERMIT: ends by itself after this */
-	int64_t reach_us;     /* PERMIT: how far ahead it may be booked */
-	bool background;      /* PERMIT: what is free now, and at most half of the slots */
-	int slot;             /* PERMIT: out; FREE: in */
-	struct entry entry;   /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
+	int64_t length_us;  /* LEASE, RENEW, PERMIT: ends by itself after this; EPOCH: its spread */
+	int64_t reach_us;   /* PERMIT: how far ahead it may be booked */
+	bool background;    /* PERMIT: what is free now, and at most half of the slots */
+	int slot;           /* PERMIT: out; FREE: in */
+	struct entry entry; /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
 	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted.
 				   LEASE/DONE: only `streak`, of a failure that ended not long
 				   ago (about as long as it lasted) */
@@ -92,8 +93,9 @@ struct store_op {
 	uint64_t fence;   /* LOAD: the claim's; LEASE: the new one; INVALIDATE: the new floor */
 	uint64_t floor; /* LOAD, LEASE, RENEW, SAVE: the claim's; a build of no greater fence is not
 			   known to be after the last change. 0: none */
-	int64_t left_us; /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
-			    there; PERMIT/DONE: start in this long */
+	int64_t moment_us; /* EPOCH: when it began, by the fleet clock */
+	int64_t left_us;   /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
+			      there; PERMIT/DONE: start in this long */
 
 	/* Of a store that passes the operation on (store/fallback.h). */
 	store_done_cb route_done;
@@ -115,6 +117,10 @@ struct store_listener {
 	/* The key changed or was invalidated: what was built under a fence of at most `floor` is
 	   not fresh any more; `hard`: nor may it be served stale. */
 	void (*changed)(void *impl, const char *key, size_t len, uint64_t floor, bool hard);
+
+	/* The keyspace has an epoch: core/epoch.h. */
+	void (*epoch)(void *impl, const char *keyspace, size_t len, int64_t moment_us,
+		      int64_t spread_us);
 
 	/* Until this moment no change can have gone untold; in the past: trust is lost. */
 	void (*trusted)(void *impl, int64_t until_us);

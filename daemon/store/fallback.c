@@ -53,6 +53,7 @@ static void fallback_submit(void *impl, struct store_op *op)
 		submit_routed(fallback, op, on_shared_done);
 		return;
 	case STORE_INVALIDATE:
+	case STORE_EPOCH:
 		submit_routed(fallback, op, on_shared_invalidated);
 		return;
 	case STORE_RENEW:

@@ -309,6 +309,9 @@ static void carry_out(struct memory_store *memory, struct store_op *op, int64_t 
 	case STORE_INVALIDATE:
 		do_invalidate(memory, op, now_us);
 		break;
+	case STORE_EPOCH:
+		op->moment_us = now_us; /* there is nobody else to tell */
+		break;
 	}
 }
 

@@ -498,6 +498,36 @@ Test(engine, a_build_overtaken_by_an_invalidation_is_fresh_for_nobody_after_it)
 	}
 }
 
+Test(engine, an_invalidated_keyspace_is_refreshed_key_by_key_over_its_time)
+{
+	world.policy.stale_us = 60 * SECOND;
+	world.policy.fresh_us = 600 * SECOND;
+	world.policy.wait_us = 30 * SECOND;
+	for (int i = 0; i < 100; i++) {
+		char arg[8];
+		snprintf(arg, sizeof(arg), "%d", i);
+		world_get(&world, &herd[i], arg);
+	}
+	world_run(&world, 10 * SECOND);
+	cr_assert_eq(world.builds, 100);
+	world_invalidate_keyspace(&world, 20 * SECOND);
+	int at_once = 0, stale = 0;
+	for (int s = 0; s < 30; s++) {
+		for (int i = 0; i < 100; i++) {
+			char arg[8];
+			snprintf(arg, sizeof(arg), "%d", i);
+			world_get(&world, &herd[i], arg);
+			cr_assert(herd[i].answered);
+			at_once += s == 0 && herd[i].answer.state == ANSWER_STALE;
+			stale += herd[i].answer.state == ANSWER_STALE;
+			world_run(&world, 10 * MS);
+		}
+	}
+	cr_assert_lt(at_once, 20);
+	cr_assert_geq(stale, 100);
+	cr_assert_eq(world.builds, 200, "%d builds", world.builds);
+}
+
 /* ---- the origin's protection -------------------------------------------------------------- */
 
 Test(engine, at_the_end_of_a_drain_nothing_is_left)

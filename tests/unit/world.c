@@ -299,6 +299,16 @@ void world_invalidate(struct world *world, const char *arg, bool hard)
 	cr_assert_eq(invalidation.status, STATUS_OK);
 }
 
+void world_invalidate_keyspace(struct world *world, int64_t spread_us)
+{
+	struct invalidation invalidation = { .spread_us = spread_us, .done = on_invalidated };
+	engine_key(world->engine, engine_keyspace(world->engine, "k", 1), "k", 1,
+		   &invalidation.key);
+	pump_invalidate_keyspace(&world->pump, &invalidation);
+	while (invalidation.pump)
+		world_run(world, 0);
+}
+
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* One thing that is due by `until_us`, the store first; false if there is none. */

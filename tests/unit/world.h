@@ -91,6 +91,7 @@ void world_refresh(struct world *world, struct client *client, const char *arg);
 void world_ask(struct world *world, struct client *client, const char *arg);
 void world_leave(struct world *world, struct client *client);
 void world_invalidate(struct world *world, const char *arg, bool hard);
+void world_invalidate_keyspace(struct world *world, int64_t spread_us);
 
 /* Puts an entry into the store, built at `generated_at_us`. */
 void world_share(struct world *world, const char *value, int64_t generated_at_us, uint64_t fence);
