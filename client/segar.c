@@ -412,7 +412,9 @@ static struct call *end_request(segar *c, uint32_t id, const char *method,
 		return NULL;
 	call->repeatable = is_repeatable(method);
 	call->deadline_ms = deadline_of(c, options);
-	if (failed)
+	if (failed && c->out.no_memory)
+		call_done(&c->calls, call, reply_error(id, SEGAR_NO_MEMORY, "out of memory"));
+	else if (failed)
 		call_done(&c->calls, call,
 			  reply_error(id, SEGAR_TOO_LARGE, "the request is over %d bytes",
 				      WIRE_REQUEST_MAX));

@@ -28,7 +28,7 @@ void wire_buf_rewind(struct wire_buf *b, size_t len)
 {
 	assert(len <= b->len);
 	b->len = len;
-	b->failed = false;
+	b->failed = b->no_memory = false;
 }
 
 static bool grow(struct wire_buf *b, size_t need)
@@ -43,8 +43,10 @@ static bool grow(struct wire_buf *b, size_t need)
 	if (cap > b->max)
 		cap = b->max;
 	data = realloc(b->data, cap);
-	if (!data)
+	if (!data) {
+		b->no_memory = true;
 		return false;
+	}
 	b->data = data;
 	b->cap = cap;
 	return true;

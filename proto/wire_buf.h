@@ -20,6 +20,7 @@ struct wire_buf {
 	size_t max;
 	bool wrapped;
 	bool failed;
+	bool no_memory; /* why it failed; else the maximum is reached */
 };
 
 /* An empty buffer that allocates as it grows, to `max` bytes at most. */
