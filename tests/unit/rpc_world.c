@@ -82,14 +82,16 @@ static void build_value(struct build *build, struct value *value)
 
 static void origin_end(struct rpc_world *world, struct build *build)
 {
-	const char *what = build->key.bytes + 2;
-	char text[32];
+	char key[64], text[32];
+	const char *what = key + 2;
 
+	snprintf(key, sizeof(key), "%.*s  ", (int)build->key.len, build->key.bytes);
 	list_remove(&world->building, &build->node);
 	if (build->outcome == BUILD_CANCELLED) {
 	} else if (strncmp(what, "size-", 5) == 0) {
-		const size_t size = strtoull(what + 5, NULL, 10);
+		size_t size = strtoull(what + 5, NULL, 10);
 
+		size = size < VALUE_BYTES_MAX ? size : VALUE_BYTES_MAX;
 		build_value(build, value_create(NULL, size));
 		if (build->value)
 			memset(build->value->bytes, 'x', size);
