@@ -29,11 +29,15 @@ static bool fill_in_value(struct near_entry *ne, struct store_op *op)
 }
 
 /* An entry that a failed-over store has kept, older than what was served of it here. */
-static bool is_rollback(const struct near_entry *ne, const struct entry *entry, bool single_row,
-			int64_t now_us)
+static bool is_rollback(const struct engine *engine, const struct key *key,
+			const struct near_entry *ne, const struct entry *entry, int64_t now_us)
 {
-	return ne && single_row && entry_phase(&ne->entry, now_us) != ENTRY_DEAD &&
-	       ne->entry.has_version && entry->has_version && entry->version < ne->entry.version;
+	if (!key->keyspace->policy->single_row || !entry->has_version)
+		return false;
+	if (ghosts_know_better(&engine->near.ghosts, key->hash, entry->version, now_us))
+		return true;
+	return ne && entry_phase(&ne->entry, now_us) != ENTRY_DEAD && ne->entry.has_version &&
+	       entry->version < ne->entry.version;
 }
 
 /* The near cache takes the store's entry, unless it has better. The near entry after that. */
@@ -48,8 +52,7 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 		entry_soft_expire(entry, now_us, policy->stale_us);
 	if (flight->floor >= entry->fence && flight->floor_hard)
 		entry->stale_until_us = entry->fresh_until_us;
-	if (is_rollback(ne, entry, policy->single_row, now_us))
-		return ne;
+
 	if (ne && ne->entry.fence == entry->fence) {
 		/* The same build: its times are the store's to tell, and never grow. */
 		if (ne->entry.fresh_until_us > entry->fresh_until_us)
@@ -120,6 +123,8 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 					  flight->key.keyspace->policy->stale_us);
 		return false;
 	}
+	if (is_rollback(engine, &flight->key, ne, &op->entry, now_us))
+		return false; /* what counts as never stored; built anew, it will be replaced */
 	uint64_t fence = ne ? ne->entry.fence : 0;
 	bool confirmed = ne && ne->trust == engine->trusts;
 	ne = take_entry(engine, flight, ne, now_us);

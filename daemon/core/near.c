@@ -12,6 +12,8 @@ int near_init(struct near *near, size_t bytes_max)
 	*near = (struct near){ .bytes_max = bytes_max };
 	list_init(&near->rows.queue);
 	list_init(&near->absent.queue);
+	if (ghosts_init(&near->ghosts, bytes_max / NEAR_GHOST_SHARE) != 0)
+		return -1;
 	return table_init(&near->table, NEAR_TABLE_SIZE);
 }
 
@@ -24,6 +26,7 @@ static void segment_clear(struct near *near, struct near_segment *segment)
 
 void near_close(struct near *near)
 {
+	ghosts_close(&near->ghosts);
 	if (!near->table.buckets)
 		return;
 	segment_clear(near, &near->rows);
@@ -33,7 +36,8 @@ void near_close(struct near *near)
 
 size_t near_cost(const struct near *near)
 {
-	return near->rows.bytes + near->absent.bytes + table_cost(&near->table);
+	return near->rows.bytes + near->absent.bytes + table_cost(&near->table) +
+	       mem_cost(near->ghosts.at);
 }
 
 static struct near_segment *segment_of(struct near *near, const struct entry *entry)
@@ -65,8 +69,17 @@ void near_remove(struct near *near, struct near_entry *ne)
 	mem_free(ne);
 }
 
+static void leave_ghost(struct near *near, const struct near_entry *ne, int64_t now_us)
+{
+	const struct entry *entry = &ne->entry;
+	if (ne->keyspace->policy->single_row && entry->has_version &&
+	    now_us < entry->stale_until_us)
+		ghosts_note(&near->ghosts, ne->node.hash, entry->version, entry->stale_until_us,
+			    now_us);
+}
+
 /* Each step evicts one entry or takes one entry's mark away: at most two rounds of the queue. */
-static void segment_evict_one(struct near *near, struct near_segment *segment)
+static void segment_evict_one(struct near *near, struct near_segment *segment, int64_t now_us)
 {
 	for (;;) {
 		struct list_node *node = segment->hand ? segment->hand : list_last(&segment->queue);
@@ -74,6 +87,7 @@ static void segment_evict_one(struct near *near, struct near_segment *segment)
 		struct near_entry *ne = container_of(node, struct near_entry, link);
 		segment->hand = node->prev == &segment->queue.head ? NULL : node->prev;
 		if (!ne->visited) {
+			leave_ghost(near, ne, now_us);
 			near_remove(near, ne);
 			near->evictions++;
 			return;
@@ -83,15 +97,15 @@ static void segment_evict_one(struct near *near, struct near_segment *segment)
 }
 
 /* Room for `cost` more bytes in the segment. */
-static void make_room(struct near *near, struct near_segment *segment, size_t cost)
+static void make_room(struct near *near, struct near_segment *segment, size_t cost, int64_t now_us)
 {
 	while (segment == &near->absent && !list_empty(&segment->queue) &&
 	       segment->bytes + cost > near->bytes_max / NEAR_ABSENT_SHARE)
-		segment_evict_one(near, segment);
+		segment_evict_one(near, segment, now_us);
 	while (near_cost(near) + table_growth(&near->table) + cost > near->bytes_max) {
 		/* Each makes room for its own kind, as long as there is any of it. */
 		struct near_segment *other = segment == &near->rows ? &near->absent : &near->rows;
-		segment_evict_one(near, list_empty(&segment->queue) ? other : segment);
+		segment_evict_one(near, list_empty(&segment->queue) ? other : segment, now_us);
 	}
 }
 
@@ -119,14 +133,15 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 		return NULL;
 	struct near_segment *segment = segment_of(near, entry);
 	size_t most = entry->absent ? near->bytes_max / NEAR_ABSENT_SHARE
-				    : near->bytes_max - table_cost(&near->table);
+				    : near->bytes_max - table_cost(&near->table) -
+					      mem_cost(near->ghosts.at);
 	ne->cost = mem_cost(ne) + value_cost(entry->value);
 	if (ne->cost > most) {
 		near->refused++;
 		mem_free(ne);
 		return NULL;
 	}
-	make_room(near, segment, ne->cost);
+	make_room(near, segment, ne->cost, now_us);
 
 	ne->entry = *entry;
 	value_ref(ne->entry.value);

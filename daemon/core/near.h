@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/table.h"
 #include "core/entry.h"
+#include "core/ghosts.h"
 #include "core/keyspace.h"
 #include "core/request.h"
 
@@ -56,13 +57,17 @@ struct near_segment {
 	size_t bytes;
 };
 
-enum { NEAR_ABSENT_SHARE = 8 }; /* an eighth is for "no such row" */
+enum {
+	NEAR_ABSENT_SHARE = 8, /* an eighth is for "no such row" */
+	NEAR_GHOST_SHARE = 64, /* and this part for ghosts */
+};
 
 struct near {
 	struct table table;
 	struct near_segment rows;
 	struct near_segment absent;
-	size_t bytes_max; /* of both and the table */
+	size_t bytes_max;     /* of both, the table and the ghosts */
+	struct ghosts ghosts; /* of what was evicted */
 	uint64_t evictions;
 	uint64_t refused; /* entries that did not fit at all */
 };
