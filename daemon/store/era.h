@@ -1,0 +1,34 @@
+/* The era: changes when the store's clock jumps, as after a failover to a server with another one.
+ *
+ * Entries carry the era whose clock their moments are by. One of the era before is translated by
+ * the jump and counts as expired when the new era began: stale replies end at most `stale` after
+ * that. Of other eras nobody knows the clock: their entries are dead. Pure. One owner.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/entry.h"
+
+struct era {
+	uint32_t number;       /* 0: not known yet */
+	int64_t since_us;      /* when it began, by its own clock */
+	int64_t jump_us;       /* its clock less that of the era before */
+	int64_t seen_us;       /* a jump that we saw, and that is not yet this era's; 0: none */
+	int64_t seen_until_us; /* local: then nobody else saw it, and it was our own clock's */
+};
+
+/* A jump has been seen at this local moment. */
+void era_saw_jump(struct era *era, int64_t jump_us, int64_t local_us);
+
+/* The jump that is to be told to the store, or 0. */
+int64_t era_jump_to_tell(const struct era *era, int64_t local_us);
+
+/* Takes what the store says the era is. True if that is news (not so the first time). */
+bool era_adopt(struct era *era, uint32_t number, int64_t since_us, int64_t jump_us);
+
+/* Makes an entry's moments ones of this era's clock, by which it is now `now_us`. Clamps them, too:
+   nothing lives longer from now than the policy allows. */
+void era_translate(const struct era *era, struct entry *entry, const struct policy *policy,
+		   int64_t now_us);

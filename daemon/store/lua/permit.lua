@@ -1,0 +1,61 @@
+#!lua flags=allow-oom
+-- Takes a token of the fleet's rate and a slot of its concurrency.
+--
+-- KEYS  permits, places
+-- ARGV  deadline, when this was sent, token, place, instance, length: the slot ends by itself so long
+--       after the start; reach: how far ahead the start may be; 1: background;
+--       concurrency, permits a second for the whole fleet, fleet, how long a heartbeat holds
+-- ->    'late'
+--       'granted', live, slot, start: so long after it was sent; a repeat gets the same answer
+--       'retry', live, left, spread: ask again after `left` and a random part of `spread`
+--
+-- The rate is GCRA without burst (ITU-T I.371). Rate and slots are given out in the part that the
+-- live places have of the fleet: the others may be building on their own share. Background work
+-- takes what is free now, and at most half of the slots. Where the bucket is missing or absurdly far
+-- ahead, nobody knows what was given out: it starts in a second.
+--
+-- The permits: u8 'p', u8 format, 6 bytes 0, f64 when the next start may be; then a record for each
+-- slot: f64 start, f64 end, u64 token, u32 instance, u16 place, u8 background, u8 0.
+
+local deadline, sent_at, token = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local place, instance = tonumber(ARGV[4]), tonumber(ARGV[5])
+local length, reach, background = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
+local concurrency, rate, fleet = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local heartbeat = tonumber(ARGV[12])
+local START, REACH_MAX, SPREAD_MAX = 1000000, 200000, 100000
+
+local now = now_us()
+if now > deadline then return { 'late' } end
+local permits = permits_read(KEYS[1])
+local live = math.max(1, math.min(places_live(KEYS[2], now, heartbeat), fleet))
+local interval = math.ceil(1e6 * fleet / (rate * live))
+local slots_max = math.max(1, math.floor(concurrency * live / fleet))
+local spread = math.min(interval * live, SPREAD_MAX)
+
+local free, in_use, in_background = nil, 0, 0
+for slot = 0, math.max(permits.slots, concurrency) - 1 do
+	local start, until_us, holder, _, _, behind = slot_at(permits, slot)
+	if until_us <= now or start > now + START then
+		if slot < concurrency then free = free or slot end
+	elseif holder == token then
+		return { 'granted', live, slot, start - sent_at }
+	else
+		in_use, in_background = in_use + 1, in_background + behind
+	end
+end
+
+if not permits.next_at or permits.next_at > now + START + REACH_MAX + interval then
+	permits.next_at = now + START
+	permits_write(KEYS[1], permits)
+end
+local start = math.max(permits.next_at, now)
+if start - now > reach then return { 'retry', live, start - now - reach, spread } end
+if not free or in_use >= slots_max or
+	(background and in_background >= math.max(1, math.floor(slots_max / 2))) then
+	return { 'retry', live, math.ceil(spread / 2), spread }
+end
+
+permits.next_at = start + interval
+slot_put(permits, free, start, start + length, token, instance, place, background and 1 or 0)
+permits_write(KEYS[1], permits)
+return { 'granted', live, free, start - sent_at }

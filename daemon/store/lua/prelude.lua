@@ -1,0 +1,199 @@
+-- What the scripts share; it is put before each of them.
+--
+-- A key has two strings in one Cluster slot: its entry (the header of record.h, then the value) and
+-- its claim (below). A script answers a list whose first item is a word; all times in answers are
+-- lengths in µs. A script that takes something is given a deadline, a moment of this server's clock,
+-- and does nothing after it ('late'): a paused server runs on resume what clients have long given up.
+--
+-- Numbers of 64 bits (versions, fences, tokens) stay strings of 8 bytes, high byte first, and are
+-- compared by halves: a Lua number has 53 bits, and `<` on strings follows the server's locale.
+-- Moments are Lua numbers, in µs: they stay under 2^53 until the year 2255.
+--
+-- The claim, high bytes first:
+--    0 u8   'c'
+--    1 u8   format, 1
+--    2 u16  flags: 1 somebody waits for the lease's end, 2 the floor is hard
+--    4 u32  status of the remembered failure, 0: none
+--    8 u64  fence: the greatest given out for the key
+--   16 u64  floor: the fence of the last change, 0: none
+--   24 u64  token of the lease
+--   32 u64  fence of the lease
+--   40 f64  when the lease was given
+--   48 f64  length of the lease since it was given or renewed
+--   56 f64  when the lease ends, 0: there is none
+--   64 f64  length of the failure
+--   72 f64  when the failure is forgotten
+--   80 ...  text of the failure
+
+local CLAIM = '>c1BI2I4c8c8c8c8ddddd'
+local CLAIM_LEN, HEADER_LEN, MARGIN = 80, 72, 10000000
+local WAITED, HARD = 1, 2
+local HAS_VERSION, ABSENT, CHANGED = 1, 2, 4
+local ZERO = string.rep('\0', 8)
+
+local function now_us()
+	local time = redis.call('TIME')
+	return time[1] * 1000000 + time[2]
+end
+
+-- a < b, unsigned.
+local function below(a, b)
+	local ah, al = struct.unpack('>I4I4', a)
+	local bh, bl = struct.unpack('>I4I4', b)
+	return ah < bh or (ah == bh and al < bl)
+end
+
+-- a < b, signed: with the sign bits flipped, as if unsigned.
+local function signed_below(a, b)
+	local ah, al = struct.unpack('>I4I4', a)
+	local bh, bl = struct.unpack('>I4I4', b)
+	ah, bh = (ah + 2147483648) % 4294967296, (bh + 2147483648) % 4294967296
+	return ah < bh or (ah == bh and al < bl)
+end
+
+-- A moment as 8 bytes, and back.
+local function moment_pack(us)
+	return struct.pack('>i4I4', math.floor(us / 4294967296), us % 4294967296)
+end
+
+local function moment_at(bytes, at)
+	local high, low = struct.unpack('>i4I4', bytes, at)
+	return high * 4294967296 + low
+end
+
+-- One more than all of them, and than the clock had a µs ago: neither a flush nor a slow clock
+-- starts a key's fences anew.
+local function fence_after(now, ...)
+	local fence = moment_pack(now - 1)
+	for _, other in ipairs({ ... }) do
+		if below(fence, other) then fence = other end
+	end
+	local high, low = struct.unpack('>I4I4', fence)
+	low = low + 1
+	if low == 4294967296 then high, low = high + 1, 0 end
+	return struct.pack('>I4I4', high, low)
+end
+
+-- What is left of something that ends at `until_us` and is at most `length` long. Where more than
+-- that is left, the clock has jumped back since: it counts as over.
+local function left_of(until_us, length, now)
+	local left = until_us - now
+	if left <= 0 or left > length then return 0 end
+	return left
+end
+
+-- What a header says, or nil where it is none.
+local function entry_parse(header)
+	if #header < HEADER_LEN or header:sub(1, 2) ~= 'e\1' then return nil end
+	return {
+		header = header, flags = struct.unpack('>I2', header, 3), version = header:sub(9, 16),
+		fence = header:sub(17, 24), covers = header:sub(25, 32),
+		generated_at = moment_at(header, 33), fresh_until = moment_at(header, 41),
+		stale_until = moment_at(header, 49), history = header:sub(57, 64), era = header:sub(65, 68),
+	}
+end
+
+-- The entry at `key` but for its value, or nil.
+local function entry_read(key)
+	return entry_parse(redis.call('GETRANGE', key, 0, HEADER_LEN - 1))
+end
+
+-- The header with its flags and moments as they are in `entry` now.
+local function entry_header(entry)
+	local h = entry.header
+	return h:sub(1, 2) .. struct.pack('>I2', entry.flags) .. h:sub(5, 40) ..
+		moment_pack(entry.fresh_until) .. moment_pack(entry.stale_until) .. h:sub(57)
+end
+
+-- Ends the freshness of `entry` at `at`; stale replies end no later than `stale_until`.
+local function entry_soft_expire(entry, at, stale_until)
+	entry.flags = bit.bor(entry.flags, CHANGED)
+	entry.fresh_until = math.min(entry.fresh_until, at)
+	entry.stale_until = math.min(entry.stale_until, stale_until)
+end
+
+-- The claim at `key`; an empty one where there is none. `lease_left`, `failed_left`: 0 if over.
+local function claim_read(key, now)
+	local bytes = redis.call('GET', key)
+	local c = { exists = false, flags = 0, status = 0, fence = ZERO, floor = ZERO, token = ZERO,
+		lease_fence = ZERO, granted_at = 0, lease_length = 0, lease_until = 0,
+		failed_length = 0, failed_until = 0, text = '', lease_left = 0, failed_left = 0 }
+	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\1' then return c end
+	local _
+	_, _, c.flags, c.status, c.fence, c.floor, c.token, c.lease_fence, c.granted_at,
+		c.lease_length, c.lease_until, c.failed_length, c.failed_until =
+		struct.unpack(CLAIM, bytes)
+	c.exists = true
+	c.text = bytes:sub(CLAIM_LEN + 1)
+	c.lease_left = left_of(c.lease_until, c.lease_length, now)
+	c.failed_left = left_of(c.failed_until, c.failed_length, now)
+	return c
+end
+
+-- Stores the claim for as long as any of it, or the entry, matters.
+local function claim_write(key, c, entry_key, now)
+	local left = math.max(left_of(c.lease_until, c.lease_length, now),
+		left_of(c.failed_until, c.failed_length, now),
+		redis.call('PTTL', entry_key) * 1000)
+	redis.call('SET', key, struct.pack(CLAIM, 'c', 1, c.flags, c.status, c.fence, c.floor, c.token,
+		c.lease_fence, c.granted_at, c.lease_length, c.lease_until, c.failed_length,
+		c.failed_until) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
+end
+
+local function claim_is_ours(c, token)
+	return c.lease_left > 0 and c.token == token
+end
+
+-- The lease is over; true if somebody waits for that.
+local function claim_end_lease(c)
+	local waited = bit.band(c.flags, WAITED) ~= 0
+	c.flags = bit.band(c.flags, bit.bnot(WAITED))
+	c.token, c.lease_until, c.lease_left = ZERO, 0, 0
+	return waited
+end
+
+local function claim_forget_failure(c)
+	c.status, c.failed_length, c.failed_until, c.failed_left, c.text = 0, 0, 0, 0, ''
+end
+
+-- Tells the fleet about one key (messages.h).
+local function publish(channel, kind, fence, hard, key)
+	redis.call('PUBLISH', channel,
+		struct.pack('>c1BI2c8BI4', kind, 1, 1, fence, hard, #key) .. key)
+end
+
+-- How many heartbeats hold at that moment, of those that are no longer than they can be.
+local function places_live(key, at, heartbeat)
+	return redis.call('ZCOUNT', key, string.format('(%.0f', at), string.format('%.0f', at + heartbeat))
+end
+
+-- The fleet's permits (permit.lua has the layout); `next_at` nil: nobody knows.
+local PERMITS, PERMITS_LEN, SLOT, SLOT_LEN = '>c1Bc6d', 16, '>ddc8I4I2BB', 32
+
+local function permits_read(key)
+	local bytes = redis.call('GET', key)
+	if not bytes or #bytes < PERMITS_LEN or bytes:sub(1, 2) ~= 'p\1' then
+		return { bytes = '', slots = 0, changed = {} }
+	end
+	local _, _, _, next_at = struct.unpack(PERMITS, bytes)
+	return { bytes = bytes, slots = math.floor((#bytes - PERMITS_LEN) / SLOT_LEN), next_at = next_at,
+		changed = {} }
+end
+
+-- start, end, token, instance, place, background.
+local function slot_at(permits, slot)
+	if slot >= permits.slots then return 0, 0, ZERO, 0, 0, 0 end
+	return struct.unpack(SLOT, permits.bytes, PERMITS_LEN + slot * SLOT_LEN + 1)
+end
+
+local function slot_put(permits, slot, start, until_us, token, instance, place, background)
+	permits.changed[slot] = struct.pack(SLOT, start, until_us, token, instance, place, background, 0)
+end
+
+local function permits_write(key, permits)
+	if permits.bytes == '' then redis.call('DEL', key) end
+	redis.call('SETRANGE', key, 0, struct.pack(PERMITS, 'p', 1, string.rep('\0', 6), permits.next_at or 0))
+	for slot, record in pairs(permits.changed) do
+		redis.call('SETRANGE', key, PERMITS_LEN + slot * SLOT_LEN, record)
+	end
+end

@@ -1,0 +1,65 @@
+#!lua
+-- Stores an entry that was built under a lease, and gives the lease back.
+--
+-- KEYS  entry, claim
+-- ARGV  deadline, token, header, value, 1: single_row, the keyspace's stale time, channel, key
+-- ->    'late'
+--       'saved', floor             a repeat gets the same answer
+--       'refused', floor, header   the lease is not ours (any more), or the entry there is newer;
+--                                  the header of that entry, or nil
+--
+-- The entry there is replaced by a greater version where both are rows of a single_row keyspace;
+-- where these are equal, and everywhere else, by a greater fence. One of another history always is.
+-- A build that began before the last change may be stored, already expired, so that a row that
+-- changes all the time stays served; not so "no such row", or after a hard change.
+-- Those are told who wait for the lease's end, and all if an entry was replaced.
+
+local deadline, token, value = tonumber(ARGV[1]), ARGV[2], ARGV[4]
+local single_row, stale, channel, key = ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7], ARGV[8]
+
+local now = now_us()
+if now > deadline then return { 'late' } end
+local old, claim = entry_read(KEYS[1]), claim_read(KEYS[2], now)
+local new = entry_parse(ARGV[3])
+
+local function is_row(entry)
+	return bit.band(entry.flags, HAS_VERSION + ABSENT) == HAS_VERSION
+end
+
+local function supersedes()
+	if not old then return true end
+	if old.history ~= new.history then return true end
+	if single_row and is_row(old) and is_row(new) and old.version ~= new.version then
+		return signed_below(old.version, new.version)
+	end
+	return below(old.fence, new.fence)
+end
+
+local function refuse()
+	return { 'refused', claim.floor, old and old.header or false }
+end
+
+if not claim_is_ours(claim, token) then
+	if old and old.fence == new.fence then return { 'saved', claim.floor } end
+	return refuse()
+end
+local waited = claim_end_lease(claim)
+local before_change = not below(claim.floor, new.fence)
+local keep = supersedes()
+if before_change then
+	local forbidden = bit.band(new.flags, ABSENT) ~= 0 or bit.band(claim.flags, HARD) ~= 0
+	keep = keep and not forbidden
+	entry_soft_expire(new, now, new.generated_at + stale)
+end
+
+if keep then
+	local left = math.max(0, new.stale_until - now)
+	redis.call('SET', KEYS[1], entry_header(new) .. value, 'PX', math.ceil((left + MARGIN) / 1000))
+	claim_forget_failure(claim)
+end
+claim_write(KEYS[2], claim, KEYS[1], now)
+if waited or (keep and old) then
+	publish(channel, 's', keep and new.fence or old and old.fence or ZERO, 0, key)
+end
+if not keep then return refuse() end
+return { 'saved', claim.floor }

@@ -1,0 +1,71 @@
+#include "base/log.h"
+#include "store/messages.h"
+#include "store/redis_state.h"
+
+static void tell_trusted(struct redis_store *redis, int64_t until_us)
+{
+	redis->trusted_until_us = until_us;
+	if (redis->listener.trusted)
+		redis->listener.trusted(redis->listener.impl, until_us);
+}
+
+void news_lost(struct redis_store *redis)
+{
+	if (redis->trust.has_last)
+		redis->counters.trust_breaks++;
+	trust_lose(&redis->trust);
+	tell_trusted(redis, 0);
+}
+
+static void on_beat(struct redis_store *redis, const struct message *message)
+{
+	int64_t now_us = redis_store_now_us(redis), store_us = redis_store_clock_us(redis);
+	int64_t age_us = store_us - message->published_at_us;
+	if (redis->trust_us == 0)
+		return;
+	switch (trust_hear(&redis->trust, message->number)) {
+	case TRUST_REPEATED:
+		return;
+	case TRUST_BEGINS:
+		/* What was known before the gap is to be looked up again. */
+		redis->counters.trust_breaks++;
+		tell_trusted(redis, 0);
+		break;
+	case TRUST_GOES_ON:
+		break;
+	}
+	redis->pulse.beat_heard_us = redis_local_us();
+	if (age_us < 0)
+		age_us = 0;
+	if (age_us < redis->trust_us)
+		tell_trusted(redis, now_us - age_us + redis->trust_us);
+}
+
+void news_on_message(struct redis_store *redis, const char *bytes, size_t len)
+{
+	const struct store_listener *listener = &redis->listener;
+	struct message message;
+	redis->counters.messages++;
+	if (!message_read(bytes, len, &message)) {
+		redis->counters.messages_bad++;
+		log_warning("store.message_bad", LOG_UINT("bytes", len));
+		return;
+	}
+	switch (message.kind) {
+	case MESSAGE_FOREIGN:
+		return;
+	case MESSAGE_BEAT:
+		on_beat(redis, &message);
+		return;
+	case MESSAGE_SETTLED:
+	case MESSAGE_CHANGED:
+		break;
+	}
+	while (message.keys_count > 0) {
+		struct message_key key = message_next(&message);
+		if (message.kind == MESSAGE_SETTLED && listener->settled)
+			listener->settled(listener->impl, key.bytes, key.len, key.fence);
+		if (message.kind == MESSAGE_CHANGED && listener->changed)
+			listener->changed(listener->impl, key.bytes, key.len, key.fence, key.hard);
+	}
+}

@@ -1,0 +1,347 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "store/redis_state.h"
+
+enum {
+	CLOCK_US = 1000 * 1000,          /* the time is asked for so often */
+	TICK_MS = 100,                   /* the pulse's timer */
+	SUCCESSION_US = 2 * 1000 * 1000, /* what a dead daemon ran at the origin ends meanwhile */
+	BEATS_PER_TRUST = 4,
+	BEAT_LEAST_US = 50 * 1000,
+	AMENDS_RETRY_US = 500 * 1000,
+};
+
+static struct redis_store *redis_of(struct script_call *call, size_t offset)
+{
+	return (struct redis_store *)((char *)call - offset);
+}
+#define REDIS_OF(call, member) redis_of(call, offsetof(struct redis_store, pulse.member))
+
+static bool pulse_send(struct redis_store *redis, struct script_call *call, bool *asked)
+{
+	call->with_text = false;
+	redis->counters.commands++;
+	*asked = script_call_send(call, &redis->control);
+	return *asked;
+}
+
+/* While control is greeting, an error ends the attempt. */
+static bool pulse_failed(struct redis_store *redis, const char *what, enum store_error error,
+			 const char *text)
+{
+	if (error == STORE_ERROR_NONE)
+		return false;
+	redis_note_error(redis, what, error, text);
+	if (!link_is_ready(&redis->control))
+		link_drop(&redis->control, error, text);
+	return true;
+}
+
+/* ---- the time ---------------------------------------------------------------------------- */
+
+static void clock_write(struct script_call *call, struct script_args *args)
+{
+	struct redis_store *redis = REDIS_OF(call, clock);
+	int64_t now_us = redis_local_us();
+	int64_t jump_us = era_jump_to_tell(&redis->era, now_us);
+	redis->pulse.clock_sent_us = now_us;
+	args_text(args, redis->keys.era);
+	args_text(args, redis->keys.places);
+	args_number(args, redis->era.number);
+	if (jump_us)
+		args_number(args, jump_us);
+	else
+		args_text(args, "");
+	args_u64(args, redis->place.token);
+	args_number(args, PLACE_HEARTBEAT_US);
+}
+
+static void take_era(struct redis_store *redis, const redisReply *reply)
+{
+	int64_t number = reply_number(reply, 2);
+	if (number <= 0 || number > UINT32_MAX)
+		return;
+	if (era_adopt(&redis->era, (uint32_t)number, reply_number(reply, 3),
+		      reply_number(reply, 4)))
+		log_warning("store.era", LOG_INT("era", number),
+			    LOG_MS("jump_ms", redis->era.jump_us));
+}
+
+static void clock_done(struct script_call *call, const redisReply *reply, enum store_error error,
+		       const char *text)
+{
+	struct redis_store *redis = REDIS_OF(call, clock);
+	struct pulse *pulse = &redis->pulse;
+	int64_t now_us = redis_local_us();
+	pulse->clock_asked = false;
+	if (reply && reply->elements != 5)
+		error = STORE_ERROR_GARBAGE;
+	if (pulse_failed(redis, "clock", error, text))
+		return;
+	int64_t store_us = reply_number(reply, 0) * 1000000 + reply_number(reply, 1);
+	int64_t jump_us = fleet_clock_sample(&redis->clock, pulse->clock_sent_us, now_us, store_us);
+	redis->rtt_us = now_us - pulse->clock_sent_us;
+	pulse->clock_due_us = now_us + CLOCK_US;
+	if (jump_us) {
+		redis->counters.clock_jumps++;
+		log_error("store.clock_jump", LOG_MS("jump_ms", jump_us));
+		era_saw_jump(&redis->era, jump_us, now_us);
+		pulse->clock_due_us = now_us;
+	}
+	take_era(redis, reply);
+	if (!link_is_ready(&redis->control) &&
+	    !pulse_send(redis, &pulse->place, &pulse->place_asked))
+		link_drop(&redis->control, STORE_ERROR_LOST, NULL);
+}
+
+/* ---- the place --------------------------------------------------------------------------- */
+
+static void place_write_args(struct script_call *call, struct script_args *args)
+{
+	struct redis_store *redis = REDIS_OF(call, place);
+	const struct place *place = &redis->place;
+	place_sent(&redis->place, (int64_t)redis->control_timeout_ms * 1000, redis_local_us());
+	args_text(args, redis->keys.places);
+	args_text(args, redis->keys.holders);
+	args_text(args, redis->keys.permits);
+	args_number(args, redis_deadline_us(redis, &redis->control));
+	args_number(args, place->number);
+	args_u64(args, place->token);
+	if (place->before)
+		args_u64(args, place->before);
+	else
+		args_text(args, "");
+	args_number(args, place->fleet);
+	args_number(args, PLACE_HEARTBEAT_US);
+}
+
+static void take_place(struct redis_store *redis, int number, bool succeeds)
+{
+	bool is_news = number != redis->place.number;
+	int error = place_given(&redis->place, number);
+	if (error)
+		log_warning("store.place", LOG_TEXT("error", strerror(-error)),
+			    LOG_TEXT("path", redis->place.path));
+	if (is_news && number == PLACE_NONE)
+		log_error("store.fleet_full", LOG_UINT("fleet", redis->fleet));
+	else if (is_news)
+		log_info("store.place", LOG_INT("place", number));
+	if (succeeds)
+		redis->pulse.successor_due_us = redis_local_us() + SUCCESSION_US;
+}
+
+static void place_done(struct script_call *call, const redisReply *reply, enum store_error error,
+		       const char *text)
+{
+	struct redis_store *redis = REDIS_OF(call, place);
+	int64_t number = PLACE_NONE;
+	redis->pulse.place_asked = false;
+	redis->pulse.place_due_us = redis_local_us() + PLACE_BEAT_US;
+	if (reply && reply_is(reply, "placed", 3))
+		number = reply_number(reply, 1);
+	else if (reply && !reply_is(reply, "full", 1))
+		error = STORE_ERROR_GARBAGE;
+	if (number < PLACE_NONE || number >= redis->fleet)
+		error = STORE_ERROR_GARBAGE;
+	if (error != STORE_ERROR_NONE && !store_error_is_doubtful(error))
+		place_not_taken(&redis->place);
+	if (pulse_failed(redis, "place", error, text))
+		return;
+	take_place(redis, (int)number, number >= 0 && reply_number(reply, 2) != 0);
+	if (!link_is_ready(&redis->control))
+		link_greeted(&redis->control);
+}
+
+/* ---- the predecessor's slots ------------------------------------------------------------- */
+
+static void successor_write(struct script_call *call, struct script_args *args)
+{
+	struct redis_store *redis = REDIS_OF(call, successor);
+	args_text(args, redis->keys.permits);
+	args_text(args, "place");
+	args_number(args, redis->place.number);
+	args_number(args, place_instance(&redis->place));
+}
+
+static void successor_done(struct script_call *call, const redisReply *reply,
+			   enum store_error error, const char *text)
+{
+	struct redis_store *redis = REDIS_OF(call, successor);
+	redis->pulse.successor_asked = false;
+	if (reply && !reply_is(reply, "freed", 2))
+		error = STORE_ERROR_GARBAGE;
+	if (pulse_failed(redis, "successor", error, text))
+		redis->pulse.successor_due_us = redis_local_us() + SUCCESSION_US;
+	else
+		log_info("store.slots_freed", LOG_INT("slots", reply_number(reply, 1)));
+}
+
+/* ---- trust ------------------------------------------------------------------------------- */
+
+static int64_t beat_interval_us(const struct redis_store *redis)
+{
+	int64_t interval = redis->trust_us / BEATS_PER_TRUST;
+	return interval < BEAT_LEAST_US ? BEAT_LEAST_US : interval;
+}
+
+static void beat_write(struct script_call *call, struct script_args *args)
+{
+	struct redis_store *redis = REDIS_OF(call, beat);
+	args_text(args, redis->keys.beat);
+	args_number(args, redis_deadline_us(redis, &redis->control));
+	args_u64(args, redis->place.token);
+	args_number(args, 2 * beat_interval_us(redis));
+	args_text(args, redis->keys.channel);
+}
+
+static void beat_done(struct script_call *call, const redisReply *reply, enum store_error error,
+		      const char *text)
+{
+	struct redis_store *redis = REDIS_OF(call, beat);
+	redis->pulse.beat_asked = false;
+	redis->pulse.is_beating = reply && reply_is(reply, "beat", 2);
+	if (reply && !redis->pulse.is_beating && !reply_is(reply, "held", 2))
+		error = STORE_ERROR_GARBAGE;
+	pulse_failed(redis, "beat", error, text);
+}
+
+/* Who publishes goes on; the others step in when they hear nothing any more. */
+static bool beat_is_due(const struct redis_store *redis, int64_t now_us)
+{
+	const struct pulse *pulse = &redis->pulse;
+	if (redis->trust_us == 0 || pulse->beat_asked || now_us < pulse->beat_due_us)
+		return false;
+	int64_t silence_us = now_us - pulse->beat_heard_us;
+	return pulse->is_beating || silence_us > beat_interval_us(redis) * 3 / 2;
+}
+
+/* ---- amends ------------------------------------------------------------------------------ */
+
+static void amend_write(struct script_call *call, struct script_args *args)
+{
+	struct redis_store *redis = REDIS_OF(call, amend);
+	const struct amend *amend = redis->pulse.amending;
+	if (amend->verb == STORE_FREE) {
+		args_text(args, redis->keys.permits);
+		args_text(args, "token");
+		args_u64(args, amend->token);
+		args_number(args, amend->slot);
+		return;
+	}
+	keys_name(&redis->keys, amend->key, amend->key_len);
+	args_bytes(args, redis->keys.entry, redis->keys.len);
+	args_bytes(args, redis->keys.claim, redis->keys.len);
+	args_number(args, redis_deadline_us(redis, &redis->control));
+	args_u64(args, amend->token);
+	args_text(args, "0");
+	args_text(args, "0");
+	args_text(args, "");
+	args_text(args, redis->keys.channel);
+	args_bytes(args, amend->key, amend->key_len);
+}
+
+static void amend_next(struct redis_store *redis)
+{
+	struct pulse *pulse = &redis->pulse;
+	if (pulse->amend_asked || redis->closing || !link_is_ready(&redis->control))
+		return;
+	pulse->amending = amends_take(&redis->amends, redis_local_us());
+	if (!pulse->amending)
+		return;
+	bool frees = pulse->amending->verb == STORE_FREE;
+	pulse->amend.script = frees ? SCRIPT_FREE : SCRIPT_RELEASE;
+	pulse->amend.keys_count = frees ? 1 : 2;
+	if (pulse_send(redis, &pulse->amend, &pulse->amend_asked))
+		return;
+	amends_put_back(&redis->amends, pulse->amending);
+	pulse->amending = NULL;
+}
+
+static void amend_done(struct script_call *call, const redisReply *reply, enum store_error error,
+		       const char *text)
+{
+	struct redis_store *redis = REDIS_OF(call, amend);
+	struct pulse *pulse = &redis->pulse;
+	(void)reply;
+	pulse->amend_asked = false;
+	if (pulse_failed(redis, "amend", error, text)) {
+		/* The next turn of the pulse tries again. */
+		amends_put_back(&redis->amends, pulse->amending);
+		pulse->amending = NULL;
+		return;
+	}
+	redis->counters.amends++;
+	amends_done(pulse->amending);
+	pulse->amending = NULL;
+	amend_next(redis);
+}
+
+/* ---- the pulse --------------------------------------------------------------------------- */
+
+static void pulse_beat(struct redis_store *redis, int64_t now_us)
+{
+	struct pulse *pulse = &redis->pulse;
+	if (!pulse->clock_asked && now_us >= pulse->clock_due_us)
+		pulse_send(redis, &pulse->clock, &pulse->clock_asked);
+	if (!pulse->place_asked && now_us >= pulse->place_due_us)
+		pulse_send(redis, &pulse->place, &pulse->place_asked);
+	if (!pulse->successor_asked && now_us >= pulse->successor_due_us &&
+	    redis->place.number != PLACE_NONE &&
+	    pulse_send(redis, &pulse->successor, &pulse->successor_asked))
+		pulse->successor_due_us = INT64_MAX;
+	if (beat_is_due(redis, now_us)) {
+		pulse->beat_due_us = now_us + beat_interval_us(redis);
+		pulse_send(redis, &pulse->beat, &pulse->beat_asked);
+	}
+	amend_next(redis);
+}
+
+static void pulse_on_timer(uv_timer_t *timer)
+{
+	struct redis_store *redis = container_of(timer, struct redis_store, pulse.timer);
+	if (link_is_ready(&redis->control))
+		pulse_beat(redis, redis_local_us());
+	redis_go_on(redis);
+}
+
+void pulse_greet(struct redis_store *redis)
+{
+	if (!pulse_send(redis, &redis->pulse.clock, &redis->pulse.clock_asked))
+		link_drop(&redis->control, STORE_ERROR_LOST, NULL);
+}
+
+void pulse_ready(struct redis_store *redis)
+{
+	amend_next(redis);
+}
+
+static void prepare(struct script_call *call, enum script_name script, uint32_t keys_count,
+		    void (*write)(struct script_call *, struct script_args *),
+		    void (*done)(struct script_call *, const redisReply *, enum store_error,
+				 const char *))
+{
+	*call = (struct script_call){
+		.script = script, .keys_count = keys_count, .write = write, .done = done
+	};
+}
+
+void pulse_init(struct redis_store *redis)
+{
+	struct pulse *pulse = &redis->pulse;
+	*pulse = (struct pulse){ .successor_due_us = INT64_MAX };
+	prepare(&pulse->clock, SCRIPT_CLOCK, 2, clock_write, clock_done);
+	prepare(&pulse->place, SCRIPT_PLACE, 3, place_write_args, place_done);
+	prepare(&pulse->beat, SCRIPT_BEAT, 1, beat_write, beat_done);
+	prepare(&pulse->amend, SCRIPT_FREE, 1, amend_write, amend_done);
+	prepare(&pulse->successor, SCRIPT_FREE, 1, successor_write, successor_done);
+	CHECK(uv_timer_init(redis->loop, &pulse->timer) == 0);
+	int64_t tick_ms = TICK_MS;
+	if (redis->trust_us > 0 && beat_interval_us(redis) / 2000 < tick_ms)
+		tick_ms = beat_interval_us(redis) / 2000;
+	CHECK(uv_timer_start(&pulse->timer, pulse_on_timer, (uint64_t)tick_ms, (uint64_t)tick_ms) ==
+	      0);
+}

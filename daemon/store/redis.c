@@ -1,0 +1,501 @@
+#include "store/redis.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/redis_state.h"
+#include "store/share.h"
+
+enum {
+	CONNECT_TIMEOUT_MS = 1000,
+	CONTROL_TIMEOUT_MS = 1000,
+	VALUES_TIMEOUT_MS = 5000,
+	HEARTBEAT_MS = 1000,                 /* of the subscription */
+	VALUES_BYTES_MAX = 64 * 1024 * 1024, /* under way to the store, of saves */
+	PERMIT_LATE_US = 100 * 1000,         /* a permit whose start is longer ago is void */
+	ERROR_TOLD_US = 10 * 1000 * 1000,    /* each kind of error is logged so often */
+	LEASE_LONGEST_US = 60 * 60 * 1000 * 1000LL,
+};
+
+/* ---- times ------------------------------------------------------------------------------- */
+
+int64_t redis_local_us(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static int64_t time_of_day_us(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t redis_store_now_us(struct redis_store *redis)
+{
+	return fleet_clock_now(&redis->clock, redis_local_us());
+}
+
+int64_t redis_store_clock_us(struct redis_store *redis)
+{
+	return fleet_clock_store(&redis->clock, redis_local_us());
+}
+
+int64_t redis_deadline_us(struct redis_store *redis, const struct link *link)
+{
+	uint32_t timeout_ms =
+		link == &redis->values ? redis->values_timeout_ms : redis->control_timeout_ms;
+	return redis_store_clock_us(redis) + (int64_t)timeout_ms * 1000;
+}
+
+/* ---- operations -------------------------------------------------------------------------- */
+
+static void redis_on_turn(uv_idle_t *handle);
+
+void redis_kick(struct redis_store *redis)
+{
+	CHECK(uv_idle_start(&redis->turn, redis_on_turn) == 0);
+}
+
+void redis_note_error(struct redis_store *redis, const char *what, enum store_error error,
+		      const char *text)
+{
+	int64_t now_us = redis_local_us();
+	redis->counters.errors[error]++;
+	if (error == STORE_ERROR_CLOSED || now_us < redis->error_told_us[error])
+		return;
+	redis->error_told_us[error] = now_us + ERROR_TOLD_US;
+	log_warning("store.error", LOG_TEXT("what", what),
+		    LOG_TEXT("kind", store_error_name(error)),
+		    LOG_TEXT("text", text ? text : store_error_text(error)));
+}
+
+static void redis_answer(struct redis_store *redis, struct store_op *op)
+{
+	op->work = NULL;
+	list_push_back(&redis->answered, &op->node);
+	redis_kick(redis);
+}
+
+static void errand_end(struct errand *errand)
+{
+	struct redis_store *redis = errand->redis;
+	redis->errands--;
+	redis_answer(redis, errand->op);
+	mem_free(errand);
+}
+
+/* What may be ours in the store although nobody knows: it is given back later. */
+static void make_amends(struct redis_store *redis, const struct store_op *op,
+			enum store_error error)
+{
+	int64_t now_us = redis_local_us();
+	bool doubtful = store_error_is_doubtful(error);
+	switch (op->verb) {
+	case STORE_PERMIT:
+		if (doubtful)
+			amends_add(&redis->amends, STORE_FREE, op, now_us + op->length_us);
+		break;
+	case STORE_FREE:
+		amends_add(&redis->amends, STORE_FREE, op, now_us + LEASE_LONGEST_US);
+		break;
+	case STORE_LEASE:
+		if (doubtful)
+			amends_add(&redis->amends, STORE_RELEASE, op, now_us + op->length_us);
+		break;
+	case STORE_SAVE:
+	case STORE_RELEASE:
+		amends_add(&redis->amends, STORE_RELEASE, op, now_us + LEASE_LONGEST_US);
+		break;
+	case STORE_LOAD:
+	case STORE_RENEW:
+	case STORE_INVALIDATE:
+		break;
+	}
+}
+
+/* Out of touch: the place's own share, once nobody counts this daemon among the live. */
+static void permit_alone(struct redis_store *redis, struct store_op *op)
+{
+	int64_t now_us = redis_local_us();
+	if (place_is_alone(&redis->place, now_us)) {
+		redis->counters.permits_alone++;
+		alone_permit(&redis->alone, op, (uint32_t)redis->place.number,
+			     redis_store_clock_us(redis));
+	} else if (redis->place.number != PLACE_NONE) {
+		op->outcome = STORE_RETRY;
+		op->left_us = redis->place.gone_at_us - now_us;
+	}
+}
+
+/* The store gave no answer. */
+static void op_fail(struct redis_store *redis, struct store_op *op, enum store_error error,
+		    const char *text)
+{
+	redis_note_error(redis, store_verb_name(op->verb), error, text);
+	make_amends(redis, op, error);
+	op->outcome = STORE_AWAY;
+	op->has_entry = op->has_value = op->has_claim = op->has_failure = false;
+	if (op->verb == STORE_PERMIT && !redis->closing)
+		permit_alone(redis, op);
+}
+
+static void errand_fail(struct errand *errand, enum store_error error, const char *text)
+{
+	op_fail(errand->redis, errand->op, error, text);
+	errand_end(errand);
+}
+
+/* A permit whose moment is long past would start its build in somebody else's. */
+static void check_permit(struct redis_store *redis, struct store_op *op)
+{
+	if (op->verb != STORE_PERMIT || op->outcome != STORE_DONE)
+		return;
+	if (op->left_us < -PERMIT_LATE_US) {
+		redis->counters.permits_late++;
+		amends_add(&redis->amends, STORE_FREE, op, redis_local_us() + op->length_us);
+		op->outcome = STORE_RETRY;
+	}
+	if (op->left_us < 0)
+		op->left_us = 0;
+}
+
+static void errand_go(struct errand *errand);
+
+static void errand_done(struct script_call *call, const redisReply *reply, enum store_error error,
+			const char *text)
+{
+	struct errand *errand = container_of(call, struct errand, call);
+	struct redis_store *redis = errand->redis;
+	if (errand->link == &redis->values)
+		redis->values_bytes -= errand->bytes;
+	if (error == STORE_ERROR_LATE)
+		redis->pulse.clock_due_us = 0; /* one of the clocks is wrong, perhaps */
+	if (reply) {
+		bool was_fetching = errand->fetching;
+		error = verb_read(errand, reply);
+		if (error == STORE_ERROR_NONE && errand->fetching && !was_fetching) {
+			errand->link = &redis->values;
+			errand_go(errand);
+			return;
+		}
+	}
+	if (error != STORE_ERROR_NONE) {
+		errand_fail(errand, error, text);
+		return;
+	}
+	check_permit(redis, errand->op);
+	errand_end(errand);
+}
+
+static void errand_write(struct script_call *call, struct script_args *args)
+{
+	struct errand *errand = container_of(call, struct errand, call);
+	errand->sent_at_us = redis_local_us();
+	errand->redis->counters.commands++;
+	verb_write(errand, args);
+}
+
+static bool errand_has_room(const struct errand *errand)
+{
+	const struct redis_store *redis = errand->redis;
+	return errand->link != &redis->values || redis->values_bytes == 0 ||
+	       redis->values_bytes + errand->bytes <= VALUES_BYTES_MAX;
+}
+
+/* Sends it, lets it wait, or lets it fail. */
+static void errand_go(struct errand *errand)
+{
+	struct redis_store *redis = errand->redis;
+	const struct link *link = errand->link;
+	/* Without the control connection's greeting, no times can be told. */
+	const struct link *missing = !link_is_ready(link)     ? link
+				     : !redis->clock.in_touch ? &redis->control
+							      : NULL;
+	if (redis->closing) {
+		errand_fail(errand, STORE_ERROR_CLOSED, NULL);
+	} else if (missing ? link_is_hopeful(missing) : !errand_has_room(errand)) {
+		list_push_back(&redis->waiting, &errand->node);
+	} else if (missing) {
+		errand_fail(errand, missing->error, missing->error_text);
+	} else {
+		errand->call = (struct script_call){ .script = verb_script(errand),
+						     .keys_count = verb_keys(errand),
+						     .write = errand_write,
+						     .done = errand_done };
+		if (!script_call_send(&errand->call, errand->link))
+			errand_fail(errand, STORE_ERROR_LOST, NULL);
+		else if (errand->link == &redis->values)
+			redis->values_bytes += errand->bytes;
+	}
+}
+
+void redis_go_on(struct redis_store *redis)
+{
+	uint64_t now_ms = uv_now(redis->loop);
+	for (size_t n = redis->waiting.count; n > 0; n--) {
+		struct errand *errand =
+			container_of(list_pop_front(&redis->waiting), struct errand, node);
+		if (now_ms >= errand->give_up_at_ms)
+			errand_fail(errand, STORE_ERROR_TIMEOUT, NULL);
+		else
+			errand_go(errand);
+	}
+}
+
+static bool is_for_values(const struct store_op *op)
+{
+	return op->verb == STORE_LOAD || op->verb == STORE_SAVE;
+}
+
+static void redis_submit(void *impl, struct store_op *op)
+{
+	struct redis_store *redis = impl;
+	list_node_init(&op->node);
+	op->outcome = STORE_AWAY;
+	op->has_entry = op->has_value = op->has_claim = op->has_failure = false;
+	op->floor = 0;
+	op->left_us = 0;
+	if (op->verb == STORE_FREE && alone_free(&redis->alone, op->token)) {
+		op->outcome = STORE_DONE;
+		redis_answer(redis, op);
+		return;
+	}
+	struct errand *errand = mem_zalloc(sizeof(*errand));
+	if (!errand) {
+		op_fail(redis, op, STORE_ERROR_MEMORY, NULL);
+		redis_answer(redis, op);
+		return;
+	}
+	bool values = is_for_values(op);
+	list_node_init(&errand->node);
+	errand->redis = redis;
+	errand->op = op;
+	errand->link = values ? &redis->values : &redis->control;
+	errand->give_up_at_ms = uv_now(redis->loop) +
+				(values ? redis->values_timeout_ms : redis->control_timeout_ms);
+	if (op->verb == STORE_SAVE && op->entry.value)
+		errand->bytes = op->entry.value->len;
+	redis->errands++;
+	errand_go(errand);
+}
+
+struct store redis_store_iface(struct redis_store *redis)
+{
+	return (struct store){ .impl = redis, .submit = redis_submit };
+}
+
+/* ---- the turn ---------------------------------------------------------------------------- */
+
+static void redis_tell_open(struct redis_store *redis)
+{
+	if (redis->is_open || redis->closing)
+		return;
+	redis->is_open = true;
+	if (redis->opened)
+		redis->opened(redis->opened_arg);
+}
+
+static void redis_on_gone(uv_handle_t *handle)
+{
+	struct redis_store *redis = handle->data;
+	if (--redis->handles > 0)
+		return;
+	CHECK(redis->errands == 0 && list_empty(&redis->answered));
+	void (*closed)(void *) = redis->closed;
+	void *arg = redis->closed_arg;
+	amends_close(&redis->amends);
+	alone_close(&redis->alone);
+	keys_close(&redis->keys);
+	mem_free(redis);
+	if (closed)
+		closed(arg);
+}
+
+static void redis_on_turn(uv_idle_t *handle)
+{
+	struct redis_store *redis = handle->data;
+	CHECK(uv_idle_stop(handle) == 0);
+	redis_go_on(redis);
+	/* Answers submit anew: those wait for the next turn. */
+	for (size_t n = redis->answered.count; n > 0; n--) {
+		struct store_op *op =
+			container_of(list_pop_front(&redis->answered), struct store_op, node);
+		op->done(op);
+	}
+	bool done = redis->closing && redis->links_open == 0 && redis->errands == 0 &&
+		    list_empty(&redis->answered);
+	if (done && !uv_is_closing((uv_handle_t *)handle)) {
+		uv_close((uv_handle_t *)handle, redis_on_gone);
+		uv_close((uv_handle_t *)&redis->pulse.timer, redis_on_gone);
+	}
+}
+
+/* ---- links ------------------------------------------------------------------------------- */
+
+static void redis_on_greet(struct link *link)
+{
+	struct redis_store *redis = link->config.owner;
+	if (link == &redis->control)
+		pulse_greet(redis);
+	else if (link == &redis->news)
+		link_subscribe(link, redis->keys.channel);
+	else
+		link_greeted(link);
+}
+
+static void redis_on_ready(struct link *link)
+{
+	struct redis_store *redis = link->config.owner;
+	redis->counters.connects++;
+	if (link == &redis->control) {
+		log_info("store.up", LOG_MS("rtt_ms", redis->rtt_us));
+		pulse_ready(redis);
+		redis_tell_open(redis);
+	}
+	redis_kick(redis);
+}
+
+static void redis_on_down(struct link *link, bool was_ready)
+{
+	struct redis_store *redis = link->config.owner;
+	if (link == &redis->news)
+		news_lost(redis);
+	redis_note_error(redis, link->config.name, link->error, link->error_text);
+	if (was_ready && !redis->closing)
+		log_warning("store.down", LOG_TEXT("link", link->config.name),
+			    LOG_TEXT("kind", store_error_name(link->error)),
+			    LOG_TEXT("text", link->error_text));
+	if (link == &redis->control)
+		redis_tell_open(redis);
+	redis_kick(redis);
+}
+
+static void redis_on_message(struct link *link, const char *bytes, size_t len)
+{
+	news_on_message(link->config.owner, bytes, len);
+}
+
+static void redis_on_link_closed(struct link *link)
+{
+	struct redis_store *redis = link->config.owner;
+	redis->links_open--;
+	redis_kick(redis);
+}
+
+static void redis_open_link(struct redis_store *redis, struct link *link, const char *name,
+			    uint32_t connect_timeout_ms, uint32_t call_timeout_ms)
+{
+	static const struct link_events events = {
+		.greet = redis_on_greet,
+		.ready = redis_on_ready,
+		.down = redis_on_down,
+		.message = redis_on_message,
+		.closed = redis_on_link_closed,
+	};
+	link_open(link,
+		  &(struct link_config){ .loop = redis->loop,
+					 .url = &redis->url,
+					 .name = name,
+					 .connect_timeout_ms = connect_timeout_ms,
+					 .call_timeout_ms = call_timeout_ms,
+					 .heartbeat_ms = HEARTBEAT_MS,
+					 .events = &events,
+					 .owner = redis },
+		  rng_next(&redis->rng));
+	redis->links_open++;
+}
+
+/* ---- birth and end ----------------------------------------------------------------------- */
+
+static uint32_t or_usual(uint32_t asked, uint32_t usual)
+{
+	return asked ? asked : usual;
+}
+
+int redis_store_create(uv_loop_t *loop, const struct redis_options *options,
+		       struct redis_store **ret_redis)
+{
+	CHECK(options->url->scheme != STORE_URL_NONE && options->budget_per_s > 0 &&
+	      options->concurrency > 0 && options->fleet > 0);
+	struct redis_store *redis = mem_zalloc(sizeof(*redis));
+	if (!redis)
+		return -ENOMEM;
+	redis->loop = loop;
+	redis->url = *options->url;
+	redis->rate_per_s = share_rate(options->budget_per_s, options->fleet);
+	redis->concurrency = options->concurrency;
+	redis->fleet = options->fleet;
+	redis->trust_us = options->trust_us;
+	redis->control_timeout_ms = or_usual(options->control_timeout_ms, CONTROL_TIMEOUT_MS);
+	redis->values_timeout_ms = or_usual(options->values_timeout_ms, VALUES_TIMEOUT_MS);
+	redis->opened = options->opened;
+	redis->opened_arg = options->arg;
+	if (keys_init(&redis->keys, options->prefix, redis->url.db) != 0 ||
+	    alone_init(&redis->alone, redis->rate_per_s, redis->concurrency, redis->fleet) != 0) {
+		keys_close(&redis->keys);
+		mem_free(redis);
+		return -ENOMEM;
+	}
+	rng_seed(&redis->rng, options->seed);
+	list_init(&redis->waiting);
+	list_init(&redis->answered);
+	amends_init(&redis->amends);
+	fleet_clock_init(&redis->clock, redis_local_us(), time_of_day_us());
+	place_init(&redis->place, options->state_dir, redis->fleet, rng_next(&redis->rng) | 1,
+		   redis_local_us());
+	CHECK(uv_idle_init(loop, &redis->turn) == 0);
+	pulse_init(redis);
+	redis->turn.data = redis->pulse.timer.data = redis;
+	redis->handles = 2;
+	uint32_t connect_ms = or_usual(options->connect_timeout_ms, CONNECT_TIMEOUT_MS);
+	redis_open_link(redis, &redis->control, "control", connect_ms, redis->control_timeout_ms);
+	redis_open_link(redis, &redis->values, "values", connect_ms, redis->values_timeout_ms);
+	redis_open_link(redis, &redis->news, "news", connect_ms, redis->control_timeout_ms);
+	*ret_redis = redis;
+	return 0;
+}
+
+void redis_store_listen(struct redis_store *redis, const struct store_listener *listener)
+{
+	redis->listener = *listener;
+}
+
+void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats)
+{
+	bool up = link_is_ready(&redis->control) && link_is_ready(&redis->values);
+	const struct link *down = link_is_ready(&redis->control) ? &redis->values : &redis->control;
+	int64_t local_us = redis_local_us();
+	*ret_stats = redis->counters;
+	ret_stats->state = up ? "up" : "down";
+	ret_stats->error = up ? STORE_ERROR_NONE : down->error;
+	ret_stats->error_text = up ? "" : down->error_text;
+	ret_stats->rtt_us = redis->rtt_us;
+	ret_stats->place = redis->place.number;
+	ret_stats->places_live = redis->places_live;
+	ret_stats->alone = place_is_alone(&redis->place, local_us);
+	ret_stats->trusted = redis_store_now_us(redis) < redis->trusted_until_us;
+	ret_stats->era = redis->era.number;
+	ret_stats->clock_apart_us = redis_store_clock_us(redis) - redis_store_now_us(redis);
+	ret_stats->waiting = redis->errands;
+	ret_stats->amends_dropped = redis->amends.dropped;
+}
+
+void redis_store_close(struct redis_store *redis, void (*closed)(void *arg), void *arg)
+{
+	CHECK(!redis->closing);
+	redis->closing = true;
+	redis->closed = closed;
+	redis->closed_arg = arg;
+	uv_timer_stop(&redis->pulse.timer);
+	link_close(&redis->control);
+	link_close(&redis->values);
+	link_close(&redis->news);
+	redis_kick(redis);
+}

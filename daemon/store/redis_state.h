@@ -1,0 +1,123 @@
+/* The parts of a struct redis_store, for the files that work on them:
+ *
+ *   redis.c     operations: where each goes, and what becomes of it; birth and end
+ *   verbs.c     operations as scripts' arguments, and replies as answers
+ *   pulse.c     what the daemon asks for itself: time, place, trust, amends
+ *   news.c      what the fleet publishes
+ */
+#pragma once
+
+#include "base/rng.h"
+#include "store/alone.h"
+#include "store/amends.h"
+#include "store/era.h"
+#include "store/fleet_clock.h"
+#include "store/keys.h"
+#include "store/link.h"
+#include "store/place.h"
+#include "store/record.h"
+#include "store/redis.h"
+#include "store/script_call.h"
+#include "store/trust.h"
+
+/* An operation's way through the store. */
+struct errand {
+	struct list_node node; /* in `waiting`, while it is not sent */
+	struct script_call call;
+	struct redis_store *redis;
+	struct store_op *op;
+	struct link *link;
+	uint64_t give_up_at_ms; /* the loop's time; while it is not sent */
+	int64_t sent_at_us;     /* local */
+	uint64_t fetched_fence; /* LEASE, enough, but too large for control: of the entry there */
+	bool fetching;          /* … then it is loaded */
+	size_t bytes;           /* of the value that it sends */
+	unsigned char header[RECORD_HEADER_LEN]; /* SAVE */
+};
+
+/* What the daemon asks for itself. One call of each kind at a time. */
+struct pulse {
+	uv_timer_t timer;
+	struct script_call clock, place, beat, amend, successor;
+	bool clock_asked, place_asked, beat_asked, amend_asked, successor_asked;
+	int64_t clock_sent_us; /* these moments are local */
+	int64_t clock_due_us, place_due_us, beat_due_us;
+	int64_t beat_heard_us;
+	int64_t successor_due_us; /* free the predecessor's slots then; INT64_MAX: there is none */
+	struct amend *amending;   /* owned */
+	bool is_beating;          /* it is this daemon that publishes */
+};
+
+struct redis_store {
+	uv_loop_t *loop;
+	struct store_url url;
+	struct keys keys;
+	double rate_per_s;
+	uint32_t concurrency, fleet;
+	int64_t trust_us;
+	uint32_t control_timeout_ms, values_timeout_ms;
+	void (*opened)(void *arg);
+	void *opened_arg;
+	struct store_listener listener;
+	struct rng rng;
+
+	struct link control, values, news;
+	uint32_t links_open;
+	struct fleet_clock clock;
+	int64_t rtt_us;
+	struct era era;
+	struct place place;
+	uint32_t places_live;
+	struct alone alone;
+	struct trust trust;
+	int64_t trusted_until_us; /* now's clock */
+	struct amends amends;
+	struct pulse pulse;
+
+	struct list waiting;  /* of struct errand: not sent yet */
+	struct list answered; /* of struct store_op: to be told */
+	uint32_t errands;     /* not answered */
+	size_t values_bytes;  /* sent to `values`, not answered */
+	uv_idle_t turn;       /* runs while there is something to tell */
+	bool is_open;         /* `opened` has fired */
+	bool closing;
+	uint32_t handles; /* of our own, to be closed */
+	void (*closed)(void *arg);
+	void *closed_arg;
+	struct redis_stats counters;               /* only its counters are used */
+	int64_t error_told_us[STORE_ERRORS_COUNT]; /* local: when each kind was last logged */
+};
+
+/* µs of CLOCK_BOOTTIME. */
+int64_t redis_local_us(void);
+int64_t redis_store_clock_us(struct redis_store *redis);
+
+/* Lets the loop's next turn look at what there is to tell. */
+void redis_kick(struct redis_store *redis);
+
+/* The deadline, by the store's clock, of a command that is sent now over this link. */
+int64_t redis_deadline_us(struct redis_store *redis, const struct link *link);
+
+/* Counts and, now and then, logs an error. */
+void redis_note_error(struct redis_store *redis, const char *what, enum store_error error,
+		      const char *text);
+
+/* redis.c: the links that wait may go on. */
+void redis_go_on(struct redis_store *redis);
+
+/* verbs.c */
+enum script_name verb_script(const struct errand *errand);
+uint32_t verb_keys(const struct errand *errand);
+void verb_write(struct errand *errand, struct script_args *args);
+/* The answer; GARBAGE where the reply is none. Fills op's outputs. */
+enum store_error verb_read(struct errand *errand, const redisReply *reply);
+
+/* pulse.c */
+void pulse_init(struct redis_store *redis);
+void pulse_greet(struct redis_store *redis); /* control is greeting: time first, then place */
+void pulse_ready(struct redis_store *redis); /* control is ready */
+void pulse_close(struct redis_store *redis);
+
+/* news.c */
+void news_on_message(struct redis_store *redis, const char *bytes, size_t len);
+void news_lost(struct redis_store *redis);

@@ -1,0 +1,31 @@
+/* The Lua scripts: one step of the store each. lua/NAME.lua has the script's contract,
+ * lua/prelude.lua what they share; embed.py puts both into the program when it is built.
+ */
+#pragma once
+
+/* X(NAME, name) */
+#define SCRIPT_MAP(X)                                                                              \
+	X(LOAD, load)                                                                              \
+	X(LEASE, lease)                                                                            \
+	X(RENEW, renew)                                                                            \
+	X(SAVE, save)                                                                              \
+	X(RELEASE, release)                                                                        \
+	X(INVALIDATE, invalidate)                                                                  \
+	X(PERMIT, permit)                                                                          \
+	X(FREE, free)                                                                              \
+	X(PLACE, place)                                                                            \
+	X(CLOCK, clock)                                                                            \
+	X(BEAT, beat)
+
+enum script_name {
+#define X(NAME, name) SCRIPT_##NAME,
+	SCRIPT_MAP(X)
+#undef X
+};
+
+struct script {
+	const char *sha;  /* 40 hexadecimal digits, for EVALSHA */
+	const char *text; /* for EVAL */
+};
+
+extern const struct script scripts[]; /* by enum script_name */

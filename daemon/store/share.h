@@ -1,0 +1,24 @@
+/* A daemon's own share of the fleet's budget, for when it is out of touch with the store.
+ *
+ * Each place has moments of its own, the same for all who can work them out:
+ *
+ *   (k * fleet + place) / rate,   k = 0, 1, 2 …,   in seconds of the fleet clock
+ *
+ * so that the shares of many interleave instead of clumping, and the fleet as a whole keeps to the
+ * rate, whatever part of it is out of touch. Pure; any thread.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* What is given out of a budget: nine tenths, the rest is for jitter. Where a place's turn comes
+   less than once in some seconds, eight tenths: who comes and goes weighs more there. */
+double share_rate(double budget_per_s, uint32_t fleet);
+
+/* The first moment of this place that is not before `from_us`. */
+int64_t share_next_us(double rate_per_s, uint32_t fleet, uint32_t place, int64_t from_us);
+
+/* How many slots are this place's alone, at least one: place, place + fleet, … below concurrency.
+   With fewer slots than places, some share one; the origin's locks sort that out. */
+uint32_t share_slots(uint32_t concurrency, uint32_t fleet, uint32_t place);
+uint32_t share_slot(uint32_t concurrency, uint32_t fleet, uint32_t place, uint32_t nth);
