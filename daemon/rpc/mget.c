@@ -56,7 +56,7 @@ static void item_keep(struct mget *mget, struct mget_item *item, const struct an
 		return;
 	}
 	if (value && (peer->held_bytes + value->len > REPLIES_HELD_MAX ||
-		      peer->server->held_bytes + value->len > REPLIES_ALL_MAX)) {
+		      peer->server->held_bytes + value->len > peer->server->held_max)) {
 		peer->server->counters.replies_dropped++;
 		item_refuse(item, STATUS_OVERLOADED, "too many values wait for slower ones");
 		return;
@@ -116,6 +116,9 @@ static void look_up(struct mget *mget, uint32_t index)
 
 	if (!next_query(mget, &mget->keys, item, &query))
 		return;
+	query.wait_us -= server->now_us - mget->began_us;
+	if (query.wait_us < 0)
+		query.wait_us = 0;
 	if (pump_lookup(server->pump, &query, server->now_us, &answer) == LOOKUP_ANSWER)
 		item_keep(mget, item, &answer);
 	else if (call_wait_for_mget(mget->peer, mget, index, &query) == STATUS_OK)
@@ -124,15 +127,18 @@ static void look_up(struct mget *mget, uint32_t index)
 		item_refuse(item, STATUS_OVERLOADED, "out of memory");
 }
 
-/* Brings the answer's times up to now. False if its freshness has ended meanwhile, and with that
- * the knowledge for how long it may be told. One that was late when it came (fresh, but with no
- * time left: built after the request arrived) may always be. */
+/* Brings the answer's times up to now. False if it must be asked for again: its value was given up,
+ * or its freshness has ended, and with that the knowledge for how long it may be told. One that was
+ * late when it came (fresh, but with no time left: built after the request arrived) may always be.
+ */
 static bool item_age(struct mget_item *item, int64_t now_us)
 {
 	struct answer *answer = &item->answer;
 	const int64_t held_us = now_us - item->at_us;
 	const bool late = answer->state == ANSWER_FRESH && answer->ttl_us == 0;
 
+	if (item->given_up)
+		return false;
 	if (held_us <= 0 || answer->status != STATUS_OK || answer->state == ANSWER_DEFAULT)
 		return true;
 	if (answer->state == ANSWER_STALE || (answer->ttl_us < held_us && !late))
@@ -179,6 +185,23 @@ static void mget_reply(struct mget *mget)
 	reply_end(&reply);
 }
 
+/* Nothing is missing but a client that reads. Values may be held for it as long as they leave room
+ * for those who do. */
+static void mget_wait_for_room(struct mget *mget)
+{
+	const struct server *server = mget->peer->server;
+
+	mget_move(mget, &mget->peer->walks);
+	if (server->held_bytes <= server->held_max / 2)
+		return;
+	for (uint32_t i = 0; i < mget->count; i++) {
+		if (!mget->items[i].answer.value)
+			continue;
+		item_drop(mget, &mget->items[i]);
+		mget->items[i].given_up = true;
+	}
+}
+
 /* Goes on for a turn, as far as that is possible now. */
 static void mget_advance(struct mget *mget)
 {
@@ -188,8 +211,10 @@ static void mget_advance(struct mget *mget)
 		look_up(mget, mget->next++);
 	if (mget->next == mget->count && mget->waiting > 0) {
 		mget_move(mget, &peer->mgets);
-	} else if (mget->next < mget->count || !peer_has_room(peer)) {
+	} else if (mget->next < mget->count) {
 		mget_move(mget, &peer->walks);
+	} else if (!peer_has_room(peer)) {
+		mget_wait_for_room(mget);
 	} else {
 		mget_reply(mget);
 		mget_free(mget);
@@ -219,6 +244,7 @@ void mget_ask(struct peer *peer, uint32_t id, uint32_t count, struct wire_span k
 	mget->peer = peer;
 	mget->id = id;
 	mget->count = count;
+	mget->began_us = peer->server->now_us;
 	mget->options = *options;
 	mget->encoded = (struct wire_span){ copy, keys.len };
 	reader_init(&mget->keys, copy, keys.len);

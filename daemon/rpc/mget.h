@@ -12,11 +12,13 @@
  * that no reply carries a value past its time.
  *
  * Memory: the values of one mget are held until its reply, VALUE_BYTES_MAX in all; what is over is
- * `too_large`, what would be over REPLIES_HELD_MAX for its connection is `overloaded`, each for
- * its key alone. The connection owns its mgets.
+ * `too_large`. What would be over REPLIES_HELD_MAX for its connection, or REPLIES_ALL_MAX for all,
+ * is `overloaded`, each for its key alone. From half of that on, values are not held for clients
+ * that don't read; they are asked for again when they do. The connection owns its mgets.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -30,6 +32,7 @@ struct mget_item {
 	struct answer answer; /* its value counted; its text static, or in `text` */
 	struct value *text;   /* counted, or NULL */
 	int64_t at_us;        /* when the answer was given */
+	bool given_up;        /* it had a value, which was not held any longer */
 };
 
 struct mget {
@@ -40,6 +43,7 @@ struct mget {
 	uint32_t count;   /* of keys */
 	uint32_t next;    /* to be looked up */
 	uint32_t waiting; /* calls that have no answer yet */
+	int64_t began_us;
 	struct options options;
 	struct wire_span encoded; /* the keys; behind the items */
 	struct reader keys;       /* from `next` on */

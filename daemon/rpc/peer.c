@@ -221,11 +221,13 @@ void peer_is_due(struct peer *peer)
 
 void peer_turn(struct peer *peer)
 {
-	mget_walk_all(peer);
-	call_unpark(peer);
-	if (peer->unserved && peer_has_room(peer))
-		peer_serve_rest(peer);
-	peer_send(peer);
+	if (!peer->broken) {
+		mget_walk_all(peer);
+		call_unpark(peer);
+		if (peer->unserved && peer_has_room(peer))
+			peer_serve_rest(peer);
+		peer_send(peer);
+	}
 	peer_settle(peer);
 }
 

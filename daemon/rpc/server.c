@@ -318,7 +318,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 	list_init(&server->due);
 	list_init(&server->leaving);
 	list_init(&server->laggards);
-	server->output_max = server->output_check = REPLIES_ALL_MAX;
+	server->output_max = server->output_check = server->held_max = REPLIES_ALL_MAX;
 	outbox_pool_init(&server->outboxes);
 	wire_buf_wrap(&server->no_outbox.bytes, NULL, 0);
 	uv_prepare_start(&server->prepare, server_on_prepare);

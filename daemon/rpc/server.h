@@ -110,6 +110,7 @@ struct server {
 	size_t output_max;   /* that much memory may be unsent: REPLIES_ALL_MAX; tests lower it */
 	size_t output_check; /* at so many bytes it must be looked at what is shared */
 	size_t held_bytes;   /* values that mgets hold */
+	size_t held_max;     /* at most: REPLIES_ALL_MAX; tests lower it */
 	struct outbox_pool outboxes;
 	struct outbox no_outbox; /* without room: what is written to where memory is missing */
 	struct server_counters counters;

@@ -21,8 +21,9 @@
 
 static int64_t host_now(void *impl)
 {
-	(void)impl;
-	return (int64_t)(uv_hrtime() / 1000);
+	const struct rpc_world *world = impl;
+
+	return (int64_t)(uv_hrtime() / 1000) + world->ahead_us;
 }
 
 static void on_turn(uv_idle_t *idle);

@@ -38,7 +38,8 @@ struct rpc_world {
 	struct server server;
 	bool pump_stopped, server_closed;
 
-	bool hold; /* builds wait */
+	bool hold;        /* builds wait */
+	int64_t ahead_us; /* of the real clock; grow it to let time pass */
 	bool store_turn;
 	struct list building; /* in build->node */
 	int builds;
