@@ -116,6 +116,7 @@ static void make_amends(struct redis_store *redis, const struct store_op *op,
 	case STORE_LOAD:
 	case STORE_RENEW:
 	case STORE_INVALIDATE:
+	case STORE_EPOCH:
 		break;
 	}
 }
@@ -264,6 +265,11 @@ static void redis_submit(void *impl, struct store_op *op)
 	op->left_us = 0;
 	if (op->verb == STORE_FREE && alone_free(&redis->alone, op->token)) {
 		op->outcome = STORE_DONE;
+		redis_answer(redis, op);
+		return;
+	}
+	if (op->verb == STORE_EPOCH) {
+		op_fail(redis, op, STORE_ERROR_OTHER, "not yet");
 		redis_answer(redis, op);
 		return;
 	}

@@ -191,6 +191,8 @@ void verb_write(struct errand *errand, struct script_args *args)
 	case STORE_FREE:
 		write_free(errand, args);
 		return;
+	case STORE_EPOCH:
+		return;
 	}
 }
 
@@ -392,6 +394,8 @@ enum store_error verb_read(struct errand *errand, const redisReply *reply)
 			return STORE_ERROR_GARBAGE;
 		op->fence = op->floor = reply_u64(reply, 1);
 		return STORE_ERROR_NONE;
+	case STORE_EPOCH:
+		return STORE_ERROR_GARBAGE;
 	}
 	return STORE_ERROR_GARBAGE;
 }

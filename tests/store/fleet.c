@@ -113,8 +113,10 @@ struct daemon *fleet_start(struct fleet *fleet)
 	options.opened = on_opened;
 	options.arg = daemon;
 	cr_assert_eq(redis_store_create(&fleet->loop, &options, &daemon->redis), 0);
-	redis_store_listen(daemon->redis,
-			   &(struct store_listener){ daemon, on_settled, on_changed, on_trusted });
+	redis_store_listen(daemon->redis, &(struct store_listener){ .impl = daemon,
+								    .settled = on_settled,
+								    .changed = on_changed,
+								    .trusted = on_trusted });
 	daemon->store = redis_store_iface(daemon->redis);
 	return daemon;
 }
