@@ -70,6 +70,7 @@ static void an_idle_connection_ends_after_its_time(void)
 {
 	struct seen seen = { 0 };
 	struct conn_config config;
+	uint64_t idle_since_ms;
 	struct conn *conn;
 	struct rig rig;
 
@@ -77,7 +78,10 @@ static void an_idle_connection_ends_after_its_time(void)
 	config = config_of(&rig, &seen);
 	config.idle_ms = 20;
 	EXPECT(conn_open(&config, &conn) == 0 && conn->state == CONN_CONNECTING);
+	RIG_AWAIT(&rig, seen.idle);
+	idle_since_ms = uv_now(&rig.loop);
 	RIG_AWAIT(&rig, seen.freed);
+	EXPECT(uv_now(&rig.loop) - idle_since_ms < 2000);
 	EXPECT(seen.opened == 1 && seen.idle == 1 && seen.closed == 1 && !seen.has_trouble);
 	rig_start(&rig);
 	rig_close(&rig);

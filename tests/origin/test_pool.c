@@ -141,6 +141,13 @@ static void a_held_lock_keeps_the_query_from_running(void)
 		run_wait(&run, &rig);
 		RUN_IS(&run, "key_held");
 	}
+	/* The slot comes first: only it tells that an older build still takes up room. */
+	PQclear(PQexec(other, lock_slot));
+	run.done = 0;
+	run_start(&run, &rig);
+	run_wait(&run, &rig);
+	RUN_IS(&run, "slot_held");
+	run.build.slot = 2;
 	run.build.lock_key = false;
 	run.done = 0;
 	run_start(&run, &rig);
@@ -150,7 +157,7 @@ static void a_held_lock_keeps_the_query_from_running(void)
 	BUILD_IS(&rig, 0, "ks:1", "row 2");
 	EXPECT(!strcmp(
 		server_sql(&server, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
-		"1"));
+		"2"));
 	PQfinish(other);
 	rig_close(&rig);
 }

@@ -289,6 +289,24 @@ static void a_statement_that_vanished_is_prepared_again(void)
 	rig_close(&rig);
 }
 
+static void an_error_from_within_the_query_is_no_reason_to_run_it_twice(void)
+{
+	struct rig rig;
+
+	server_sql(&server,
+		   "DROP SEQUENCE IF EXISTS tries; CREATE SEQUENCE tries;"
+		   "CREATE OR REPLACE FUNCTION stumble() RETURNS text LANGUAGE plpgsql AS $$"
+		   "BEGIN PERFORM nextval('tries'); EXECUTE 'SELECT nothing'; END$$");
+	rig_open(&rig, &server, 1);
+	rig_keyspace(&rig, "ks", "SELECT stumble() AS value");
+	rig_start(&rig);
+	for (int i = 0; i < 3; i++)
+		BUILD_IS(&rig, 0, "ks",
+			 "failed origin_error 42703 column \"nothing\" does not exist");
+	EXPECT(!strcmp(server_sql(&server, "SELECT last_value FROM tries"), "3"));
+	rig_close(&rig);
+}
+
 static void names_of_the_guard_do_not_hide_the_querys_own(void)
 {
 	struct rig rig;
@@ -425,6 +443,7 @@ static const struct test tests[] = {
 	TEST(a_table_that_comes_later_heals_the_keyspace),
 	TEST(a_column_that_changes_its_type_is_prepared_again),
 	TEST(a_statement_that_vanished_is_prepared_again),
+	TEST(an_error_from_within_the_query_is_no_reason_to_run_it_twice),
 	TEST(names_of_the_guard_do_not_hide_the_querys_own),
 	TEST(arguments_are_bound_never_spliced),
 	TEST(arguments_that_do_not_fit_reach_no_query),
