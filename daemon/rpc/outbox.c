@@ -224,7 +224,6 @@ struct outbox *outbox_take(struct outbox_pool *pool)
 	outbox = mem_zalloc(sizeof(*outbox));
 	if (!outbox)
 		return NULL;
-	list_node_init(&outbox->node);
 	wire_buf_init(&outbox->bytes, OUTPUT_COPIED_MAX);
 	return outbox;
 }

@@ -520,6 +520,20 @@ Test(rpc_peer, closing_lets_what_was_asked_be_answered)
 	client_expect_end(&other);
 }
 
+Test(rpc_peer, closing_waits_for_what_the_store_has_begun)
+{
+	begin();
+	client_call(&client, 1, "invalidate", "k:a");
+	rpc_world_until(world, world->server.peers.count == 2);
+	peer_read(container_of(list_first(&world->server.peers), struct peer, node));
+	cr_assert_eq(world->server.ops, 1);
+	rpc_world_shut(world, 0);
+	cr_assert(list_empty(&world->server.peers));
+	cr_assert_eq(world->server.ops, 1);
+	rpc_world_until(world, world->server_closed);
+	cr_assert_eq(world->server.ops, 0);
+}
+
 Test(rpc_peer, closing_waits_for_nobody_longer_than_it_may)
 {
 	begin();
