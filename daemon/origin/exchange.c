@@ -88,7 +88,7 @@ static bool send_settings(struct exchange *exchange, struct exchange_session *se
 		return true;
 	session->timeout_ms = timeout_ms;
 	snprintf(sql, sizeof(sql), "SET statement_timeout = %" PRId64, timeout_ms);
-	return send_sql(exchange, pg, STEP_SETTING, sql);
+	return send_sql(exchange, pg, STEP_TIMEOUT, sql);
 }
 
 static bool send_query(struct exchange *exchange, PGconn *pg)
@@ -256,6 +256,8 @@ static void on_rows(struct exchange *exchange, const PGresult *result)
 {
 	struct trouble trouble;
 
+	if (exchange->has_trouble)
+		return; /* an older statement of that name has run */
 	if (outcome_read(exchange->build, result, exchange->ticket, &trouble) == 0)
 		exchange->has_answer = true;
 	else
@@ -292,6 +294,19 @@ static void on_execute_error(struct exchange *exchange, struct exchange_session 
 		fail_from_result(exchange, result, false);
 }
 
+/* Gone already is as good; but where a cancel hit it, the name is still taken. */
+static void on_drop_error(struct exchange *exchange, struct exchange_session *session,
+			  const PGresult *result)
+{
+	struct trouble trouble;
+
+	trouble_from_result(&trouble, result, false);
+	if (!strcmp(trouble.sqlstate, "26000"))
+		return;
+	session->prepared[exchange->statement->index] = PREPARED_OUTDATED;
+	exchange_fail(exchange, &trouble);
+}
+
 static void on_result(struct exchange *exchange, struct exchange_session *session,
 		      const PGresult *result)
 {
@@ -302,7 +317,14 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 	}
 	switch (exchange->steps[exchange->steps_done]) {
 	case STEP_SETTING:
+		break;
+	case STEP_TIMEOUT:
+		if (is_error(result))
+			session->timeout_ms = 0; /* a cancel hit it: to be set again */
+		break;
 	case STEP_DROP:
+		if (is_error(result))
+			on_drop_error(exchange, session, result);
 		break;
 	case STEP_QUERY:
 		if (is_error(result))

@@ -37,8 +37,9 @@ struct exchange_session {
 /* What is waited for, in the order it was sent. Each ends in a sync of its own, so that an error of
    one leaves the next alone. */
 enum exchange_step {
-	STEP_SETTING,  /* SET …: an error does no harm */
-	STEP_DROP,     /* DEALLOCATE of what is outdated: likewise */
+	STEP_SETTING,  /* SET of what not every server has: an error does no harm */
+	STEP_TIMEOUT,  /* SET statement_timeout */
+	STEP_DROP,     /* DEALLOCATE of what is outdated */
 	STEP_QUERY,    /* prepare the bare query, unnamed … */
 	STEP_DESCRIBE, /* … and ask what it takes and returns */
 	STEP_PREPARE,  /* prepare the guarded statement */
