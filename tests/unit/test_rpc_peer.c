@@ -1,11 +1,13 @@
 /* One connection: whatever its client sends, however it reads, and when it goes. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "proto/result.h"
 #include "rpc/peer.h"
@@ -203,6 +205,27 @@ Test(rpc_peer, bytes_that_are_no_message_end_the_connection_after_what_was_due)
 	cr_assert_eq(client_take(&client).id, 1);
 	client_expect_end(&client);
 	assert_rest();
+}
+
+Test(rpc_peer, the_log_says_why_a_client_was_refused_and_who_it_is)
+{
+	char line[1000], who[40];
+	FILE *file = tmpfile();
+	size_t len;
+
+	begin();
+	log_open(fileno(file), LOG_LEVEL_WARNING, LOG_FORMAT_TEXT);
+	client_send(&client, "\xc1", 1);
+	client_expect_end(&client);
+	rewind(file);
+	len = fread(line, 1, sizeof(line) - 1, file);
+	line[len] = '\0';
+	snprintf(who, sizeof(who), "peer_pid=%d peer_uid=%d", (int)getpid(), (int)getuid());
+	cr_assert(strstr(line, "event=connection.refused"), "%s", line);
+	cr_assert(strstr(line, "byte 0xc1 is no MessagePack"), "%s", line);
+	cr_assert(strstr(line, who), "%s", line);
+	log_open(STDERR_FILENO, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	fclose(file);
 }
 
 Test(rpc_peer, a_request_with_a_fault_and_an_id_is_answered_and_the_connection_goes_on)
