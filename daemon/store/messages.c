@@ -4,7 +4,13 @@
 #include "proto/key.h"
 #include "store/record.h"
 
-enum { FORMAT = 1, HEAD_LEN = 4, KEY_HEAD_LEN = 8 + 1 + 4, BEAT_LEN = HEAD_LEN + 8 + 8 };
+enum {
+	FORMAT = 1,
+	HEAD_LEN = 4,
+	KEY_HEAD_LEN = 8 + 1 + 4,
+	BEAT_LEN = HEAD_LEN + 8 + 8,
+	EPOCH_HEAD_LEN = HEAD_LEN + 8 + 8 + 4,
+};
 
 static bool keys_are_whole(const unsigned char *at, size_t len, uint32_t count)
 {
@@ -22,28 +28,55 @@ static bool keys_are_whole(const unsigned char *at, size_t len, uint32_t count)
 	return len == 0;
 }
 
+static bool read_beat(const unsigned char *at, size_t len, struct message *message)
+{
+	if (len != BEAT_LEN)
+		return false;
+	message->kind = MESSAGE_BEAT;
+	message->number = record_get_u64(at + HEAD_LEN);
+	message->published_at_us = (int64_t)record_get_u64(at + HEAD_LEN + 8);
+	return true;
+}
+
+static bool read_epoch(const unsigned char *at, size_t len, struct message *message)
+{
+	if (len < EPOCH_HEAD_LEN)
+		return false;
+	message->kind = MESSAGE_EPOCH;
+	message->moment_us = (int64_t)record_get_u64(at + HEAD_LEN);
+	message->spread_us = (int64_t)record_get_u64(at + HEAD_LEN + 8);
+	message->keyspace_len = record_get_u32(at + HEAD_LEN + 16);
+	message->keyspace = (const char *)at + EPOCH_HEAD_LEN;
+	return message->keyspace_len == len - EPOCH_HEAD_LEN && message->moment_us >= 0 &&
+	       message->moment_us < MESSAGE_TIME_MAX && message->spread_us >= 0 &&
+	       message->spread_us < MESSAGE_TIME_MAX &&
+	       key_is_keyspace_name(message->keyspace, message->keyspace_len);
+}
+
+static bool read_keys(const unsigned char *at, size_t len, struct message *message)
+{
+	message->kind = at[0] == 's' ? MESSAGE_SETTLED : MESSAGE_CHANGED;
+	message->keys_count = (uint32_t)at[2] << 8 | at[3];
+	message->next = at + HEAD_LEN;
+	return keys_are_whole(message->next, len - HEAD_LEN, message->keys_count);
+}
+
 bool message_read(const void *bytes, size_t len, struct message *ret_message)
 {
 	const unsigned char *at = bytes;
 	struct message message = { .kind = MESSAGE_FOREIGN };
+	bool good = true;
 	if (len < HEAD_LEN)
 		return false;
-	bool known = at[1] == FORMAT && (at[0] == 's' || at[0] == 'c' || at[0] == 'b');
-	if (known && at[0] == 'b') {
-		if (len != BEAT_LEN)
-			return false;
-		message.kind = MESSAGE_BEAT;
-		message.number = record_get_u64(at + HEAD_LEN);
-		message.published_at_us = (int64_t)record_get_u64(at + HEAD_LEN + 8);
-	} else if (known) {
-		message.kind = at[0] == 's' ? MESSAGE_SETTLED : MESSAGE_CHANGED;
-		message.keys_count = (uint32_t)at[2] << 8 | at[3];
-		message.next = at + HEAD_LEN;
-		if (!keys_are_whole(message.next, len - HEAD_LEN, message.keys_count))
-			return false;
-	}
-	*ret_message = message;
-	return true;
+	if (at[1] == FORMAT && at[0] == 'b')
+		good = read_beat(at, len, &message);
+	else if (at[1] == FORMAT && at[0] == 'e')
+		good = read_epoch(at, len, &message);
+	else if (at[1] == FORMAT && (at[0] == 's' || at[0] == 'c'))
+		good = read_keys(at, len, &message);
+	if (good)
+		*ret_message = message;
+	return good;
 }
 
 struct message_key message_next(struct message *message)

@@ -4,6 +4,7 @@
  *
  *   's' settled   for each key: u64 fence, u8 0, u32 length, the key
  *   'c' changed   for each key: u64 floor, u8 hard, u32 length, the key
+ *   'e' epoch     i64 moment, i64 spread, u32 length, the keyspace: one of them
  *   'b' beat      u64 number, i64 when it was published (µs of the store's clock)
  *
  * Anybody can publish on a channel: what does not read as a message to its last byte is none of it
@@ -17,12 +18,25 @@
 
 enum { MESSAGE_KEYS_MAX = 1000 };
 
-enum message_kind { MESSAGE_SETTLED, MESSAGE_CHANGED, MESSAGE_BEAT, MESSAGE_FOREIGN };
+/* Moments and lengths that can be told: those that a Lua number holds. */
+#define MESSAGE_TIME_MAX (INT64_C(1) << 53)
+
+enum message_kind {
+	MESSAGE_SETTLED,
+	MESSAGE_CHANGED,
+	MESSAGE_EPOCH,
+	MESSAGE_BEAT,
+	MESSAGE_FOREIGN,
+};
 
 struct message {
 	enum message_kind kind;
-	uint64_t number;           /* BEAT */
-	int64_t published_at_us;   /* BEAT */
+	uint64_t number;         /* BEAT */
+	int64_t published_at_us; /* BEAT */
+	int64_t moment_us;       /* EPOCH; of the store's clock, as all moments here */
+	int64_t spread_us;       /* EPOCH */
+	const char *keyspace;    /* EPOCH; borrows the message */
+	uint32_t keyspace_len;
 	uint32_t keys_count;       /* SETTLED, CHANGED */
 	const unsigned char *next; /* of the keys; borrows the message */
 };

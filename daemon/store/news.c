@@ -30,6 +30,7 @@ static void on_beat(struct redis_store *redis, const struct message *message)
 		/* What was known before the gap is to be looked up again. */
 		redis->counters.trust_breaks++;
 		tell_trusted(redis, 0);
+		redis->pulse.epochs_due = true;
 		break;
 	case TRUST_GOES_ON:
 		break;
@@ -39,6 +40,22 @@ static void on_beat(struct redis_store *redis, const struct message *message)
 		age_us = 0;
 	if (age_us < redis->trust_us)
 		tell_trusted(redis, now_us - age_us + redis->trust_us);
+}
+
+int64_t news_take_epoch(struct redis_store *redis, const char *keyspace, size_t len,
+			int64_t store_us, int64_t spread_us)
+{
+	int64_t local_us = redis_local_us();
+	int64_t moment_us = fleet_clock_from_store(&redis->clock, store_us, local_us);
+	bool is_new = false;
+	const struct epoch_line *line = epoch_book_enter(&redis->epochs, keyspace, len, store_us,
+							 moment_us, spread_us, &is_new);
+	if (!line)
+		return moment_us;
+	if (is_new && redis->listener.epoch)
+		redis->listener.epoch(redis->listener.impl, keyspace, len, line->moment_us,
+				      line->spread_us);
+	return line->moment_us;
 }
 
 void news_on_message(struct redis_store *redis, const char *bytes, size_t len)
@@ -56,6 +73,10 @@ void news_on_message(struct redis_store *redis, const char *bytes, size_t len)
 		return;
 	case MESSAGE_BEAT:
 		on_beat(redis, &message);
+		return;
+	case MESSAGE_EPOCH:
+		news_take_epoch(redis, message.keyspace, message.keyspace_len, message.moment_us,
+				message.spread_us);
 		return;
 	case MESSAGE_SETTLED:
 	case MESSAGE_CHANGED:

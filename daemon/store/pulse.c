@@ -152,6 +152,47 @@ static void place_done(struct script_call *call, const redisReply *reply, enum s
 	if (pulse_failed(redis, "place", error, text))
 		return;
 	take_place(redis, (int)number, number >= 0 && reply_number(reply, 2) != 0);
+	if (!link_is_ready(&redis->control) &&
+	    !pulse_send(redis, &redis->pulse.epochs, &redis->pulse.epochs_asked))
+		link_drop(&redis->control, STORE_ERROR_LOST, NULL);
+}
+
+/* ---- the epochs -------------------------------------------------------------------------- */
+
+static void epochs_write(struct script_call *call, struct script_args *args)
+{
+	struct redis_store *redis = REDIS_OF(call, epochs);
+	size_t len = epoch_book_write(&redis->epochs, redis->epochs_form);
+	args_text(args, redis->keys.epochs);
+	args_number(args, redis_deadline_us(redis, &redis->control));
+	args_bytes(args, redis->epochs_form, len);
+}
+
+static void take_epochs(struct redis_store *redis, const char *at, size_t len)
+{
+	size_t step, name_len;
+	int64_t store_us, spread_us;
+	const char *name;
+	while ((step = epoch_form_read(at, len, &store_us, &spread_us, &name, &name_len)) > 0) {
+		news_take_epoch(redis, name, name_len, store_us, spread_us);
+		at += step;
+		len -= step;
+	}
+}
+
+static void epochs_done(struct script_call *call, const redisReply *reply, enum store_error error,
+			const char *text)
+{
+	struct redis_store *redis = REDIS_OF(call, epochs);
+	redis->pulse.epochs_asked = false;
+	if (reply &&
+	    (!reply_is(reply, "epochs", 2) || reply->element[1]->type != REDIS_REPLY_STRING))
+		error = STORE_ERROR_GARBAGE;
+	if (pulse_failed(redis, "epochs", error, text)) {
+		redis->pulse.epochs_due = true;
+		return;
+	}
+	take_epochs(redis, reply->element[1]->str, reply->element[1]->len);
 	if (!link_is_ready(&redis->control))
 		link_greeted(&redis->control);
 }
@@ -240,6 +281,7 @@ static void amend_write(struct script_call *call, struct script_args *args)
 	args_text(args, "0");
 	args_text(args, "0");
 	args_text(args, "");
+	args_text(args, "0");
 	args_text(args, redis->keys.channel);
 	args_bytes(args, amend->key, amend->key_len);
 }
@@ -293,6 +335,8 @@ static void pulse_beat(struct redis_store *redis, int64_t now_us)
 	    redis->place.number != PLACE_NONE &&
 	    pulse_send(redis, &pulse->successor, &pulse->successor_asked))
 		pulse->successor_due_us = INT64_MAX;
+	if (!pulse->epochs_asked && pulse->epochs_due)
+		pulse->epochs_due = !pulse_send(redis, &pulse->epochs, &pulse->epochs_asked);
 	if (beat_is_due(redis, now_us)) {
 		pulse->beat_due_us = now_us + beat_interval_us(redis);
 		pulse_send(redis, &pulse->beat, &pulse->beat_asked);
@@ -335,6 +379,7 @@ void pulse_init(struct redis_store *redis)
 	*pulse = (struct pulse){ .successor_due_us = INT64_MAX };
 	prepare(&pulse->clock, SCRIPT_CLOCK, 2, clock_write, clock_done);
 	prepare(&pulse->place, SCRIPT_PLACE, 3, place_write_args, place_done);
+	prepare(&pulse->epochs, SCRIPT_EPOCHS, 1, epochs_write, epochs_done);
 	prepare(&pulse->beat, SCRIPT_BEAT, 1, beat_write, beat_done);
 	prepare(&pulse->amend, SCRIPT_FREE, 1, amend_write, amend_done);
 	prepare(&pulse->successor, SCRIPT_FREE, 1, successor_write, successor_done);

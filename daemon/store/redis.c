@@ -268,11 +268,6 @@ static void redis_submit(void *impl, struct store_op *op)
 		redis_answer(redis, op);
 		return;
 	}
-	if (op->verb == STORE_EPOCH) {
-		op_fail(redis, op, STORE_ERROR_OTHER, "not yet");
-		redis_answer(redis, op);
-		return;
-	}
 	struct errand *errand = mem_zalloc(sizeof(*errand));
 	if (!errand) {
 		op_fail(redis, op, STORE_ERROR_MEMORY, NULL);

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "store/alone.h"
 #include "store/amends.h"
+#include "store/epoch_book.h"
 #include "store/era.h"
 #include "store/fleet_clock.h"
 #include "store/keys.h"
@@ -38,8 +39,9 @@ struct errand {
 /* What the daemon asks for itself. One call of each kind at a time. */
 struct pulse {
 	uv_timer_t timer;
-	struct script_call clock, place, beat, amend, successor;
-	bool clock_asked, place_asked, beat_asked, amend_asked, successor_asked;
+	struct script_call clock, place, epochs, beat, amend, successor;
+	bool clock_asked, place_asked, epochs_asked, beat_asked, amend_asked, successor_asked;
+	bool epochs_due;       /* after a gap in what is told */
 	int64_t clock_sent_us; /* these moments are local */
 	int64_t clock_due_us, place_due_us, beat_due_us;
 	int64_t beat_heard_us;
@@ -66,6 +68,8 @@ struct redis_store {
 	struct fleet_clock clock;
 	int64_t rtt_us;
 	struct era era;
+	struct epoch_book epochs;
+	char epochs_form[EPOCH_BOOK_BYTES]; /* of the script that is being sent */
 	struct place place;
 	uint32_t places_live;
 	struct alone alone;
@@ -121,3 +125,7 @@ void pulse_close(struct redis_store *redis);
 /* news.c */
 void news_on_message(struct redis_store *redis, const char *bytes, size_t len);
 void news_lost(struct redis_store *redis);
+
+/* An epoch has been heard of: whoever listens is told, if it is new. Its moment on our clock. */
+int64_t news_take_epoch(struct redis_store *redis, const char *keyspace, size_t len,
+			int64_t store_us, int64_t spread_us);

@@ -11,6 +11,8 @@
 	X(SAVE, save)                                                                              \
 	X(RELEASE, release)                                                                        \
 	X(INVALIDATE, invalidate)                                                                  \
+	X(EPOCH, epoch)                                                                            \
+	X(EPOCHS, epochs)                                                                          \
 	X(PERMIT, permit)                                                                          \
 	X(FREE, free)                                                                              \
 	X(PLACE, place)                                                                            \

@@ -15,13 +15,14 @@ enum script_name verb_script(const struct errand *errand)
 		[STORE_RENEW] = SCRIPT_RENEW,     [STORE_PERMIT] = SCRIPT_PERMIT,
 		[STORE_FREE] = SCRIPT_FREE,       [STORE_SAVE] = SCRIPT_SAVE,
 		[STORE_RELEASE] = SCRIPT_RELEASE, [STORE_INVALIDATE] = SCRIPT_INVALIDATE,
+		[STORE_EPOCH] = SCRIPT_EPOCH,
 	};
 	return errand->fetching ? SCRIPT_LOAD : of_verb[errand->op->verb];
 }
 
 uint32_t verb_keys(const struct errand *errand)
 {
-	return errand->op->verb == STORE_FREE ? 1 : 2;
+	return errand->op->verb == STORE_FREE || errand->op->verb == STORE_EPOCH ? 1 : 2;
 }
 
 /* ---- arguments --------------------------------------------------------------------------- */
@@ -116,6 +117,7 @@ static void write_release(struct errand *errand, struct script_args *args)
 	args_number(args, remember ? (int64_t)op->failure.status : 0);
 	args_number(args, remember ? length_us : 0);
 	args_bytes(args, text ? text->bytes : "", text ? text->len : 0);
+	args_number(args, op->failure.streak);
 	write_channel_and_key(errand, args);
 }
 
@@ -158,6 +160,16 @@ static void write_free(struct errand *errand, struct script_args *args)
 	args_number(args, errand->op->slot);
 }
 
+static void write_epoch(struct errand *errand, struct script_args *args)
+{
+	const struct store_op *op = errand->op;
+	args_text(args, errand->redis->keys.epochs);
+	write_deadline(errand, args);
+	args_text(args, op->key.keyspace->policy->name);
+	args_number(args, op->length_us);
+	args_text(args, errand->redis->keys.channel);
+}
+
 void verb_write(struct errand *errand, struct script_args *args)
 {
 	if (errand->fetching) {
@@ -192,6 +204,7 @@ void verb_write(struct errand *errand, struct script_args *args)
 		write_free(errand, args);
 		return;
 	case STORE_EPOCH:
+		write_epoch(errand, args);
 		return;
 	}
 }
@@ -231,7 +244,7 @@ static bool read_entry(struct errand *errand, const redisReply *header, const re
 	return true;
 }
 
-/* The remembered failure of which these items are status, what is left, and text. */
+/* The remembered failure of which these items are status, what is left, text and streak. */
 static bool read_failure(struct errand *errand, const redisReply *reply, size_t item)
 {
 	struct store_op *op = errand->op;
@@ -240,6 +253,7 @@ static bool read_failure(struct errand *errand, const redisReply *reply, size_t 
 	if (status <= 0 || status >= STATUS_COUNT || left_us <= 0)
 		return false;
 	op->failure = (struct failure){ .status = (enum status)status,
+					.streak = (uint32_t)reply_number(reply, item + 3),
 					.until_us = redis_store_now_us(errand->redis) + left_us,
 					.retry_in_us = left_us };
 	if (text->type == REDIS_REPLY_STRING && text->len > 0 && text->len <= ERROR_TEXT_MAX)
@@ -250,7 +264,7 @@ static bool read_failure(struct errand *errand, const redisReply *reply, size_t 
 static enum store_error read_load(struct errand *errand, const redisReply *reply)
 {
 	struct store_op *op = errand->op;
-	if (!reply_is(reply, "loaded", 10))
+	if (!reply_is(reply, "loaded", 11))
 		return STORE_ERROR_GARBAGE;
 	if (!read_entry(errand, reply->element[1], reply->element[2]))
 		return STORE_ERROR_MEMORY;
@@ -267,7 +281,7 @@ static enum store_error read_load(struct errand *errand, const redisReply *reply
 static enum store_error read_fetched(struct errand *errand, const redisReply *reply)
 {
 	struct store_op *op = errand->op;
-	if (!reply_is(reply, "loaded", 10))
+	if (!reply_is(reply, "loaded", 11))
 		return STORE_ERROR_GARBAGE;
 	if (!read_entry(errand, reply->element[1], reply->element[2]))
 		return STORE_ERROR_MEMORY;
@@ -302,8 +316,9 @@ static enum store_error read_lease(struct errand *errand, const redisReply *repl
 	if (reply->elements < 3)
 		return STORE_ERROR_GARBAGE;
 	op->floor = reply_u64(reply, 1);
-	if (reply_is(reply, "leased", 3)) {
+	if (reply_is(reply, "leased", 4)) {
 		op->fence = reply_u64(reply, 2);
+		op->failure = (struct failure){ .streak = (uint32_t)reply_number(reply, 3) };
 		return op->fence ? STORE_ERROR_NONE : STORE_ERROR_GARBAGE;
 	}
 	if (reply_is(reply, "enough", 4))
@@ -313,7 +328,7 @@ static enum store_error read_lease(struct errand *errand, const redisReply *repl
 		op->left_us = reply_number(reply, 2);
 		return STORE_ERROR_NONE;
 	}
-	if (!reply_is(reply, "failed", 5) || !read_failure(errand, reply, 2))
+	if (!reply_is(reply, "failed", 6) || !read_failure(errand, reply, 2))
 		return STORE_ERROR_GARBAGE;
 	op->outcome = STORE_FAILED;
 	op->has_failure = true;
@@ -368,6 +383,17 @@ static enum store_error read_permit(struct errand *errand, const redisReply *rep
 	return STORE_ERROR_NONE;
 }
 
+static enum store_error read_epoch(struct errand *errand, const redisReply *reply)
+{
+	struct store_op *op = errand->op;
+	const char *keyspace = op->key.keyspace->policy->name;
+	if (!reply_is(reply, "epoch", 2))
+		return STORE_ERROR_GARBAGE;
+	op->moment_us = news_take_epoch(errand->redis, keyspace, strlen(keyspace),
+					reply_number(reply, 1), op->length_us);
+	return STORE_ERROR_NONE;
+}
+
 enum store_error verb_read(struct errand *errand, const redisReply *reply)
 {
 	struct store_op *op = errand->op;
@@ -395,7 +421,7 @@ enum store_error verb_read(struct errand *errand, const redisReply *reply)
 		op->fence = op->floor = reply_u64(reply, 1);
 		return STORE_ERROR_NONE;
 	case STORE_EPOCH:
-		return STORE_ERROR_GARBAGE;
+		return read_epoch(errand, reply);
 	}
 	return STORE_ERROR_GARBAGE;
 }

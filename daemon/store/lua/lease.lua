@@ -6,9 +6,9 @@
 --       what is wanted of an entry: a fence above this or '', this version covered or '', 1: fresh
 --       (nothing of it: no entry is enough); 1: single_row; era
 -- ->    'late'
---       'leased', floor, fence                       it is ours; a repeat gets the same answer
+--       'leased', floor, fence, streak               it is ours; a repeat gets the same answer
 --       'enough', floor, header, value               the value only up to 16 KiB, else nil
---       'failed', floor, status, left, text          a failure of the key is remembered
+--       'failed', floor, status, left, text, streak  a failure of the key is remembered
 --       'held', floor, left                          by another, and it is noted that we wait
 
 local deadline, token, length, known = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -33,14 +33,16 @@ local function is_enough()
 	return version == '' or covers(version)
 end
 
-if claim_is_ours(claim, token) then return { 'leased', claim.floor, claim.lease_fence } end
+if claim_is_ours(claim, token) then
+	return { 'leased', claim.floor, claim.lease_fence, claim.streak }
+end
 if is_enough() then
 	local small = redis.call('STRLEN', KEYS[1]) - HEADER_LEN <= VALUE_MAX
 	return { 'enough', claim.floor, entry.header,
 		small and redis.call('GETRANGE', KEYS[1], HEADER_LEN, -1) }
 end
 if claim.failed_left > 0 then
-	return { 'failed', claim.floor, claim.status, claim.failed_left, claim.text }
+	return { 'failed', claim.floor, claim.status, claim.failed_left, claim.text, claim.streak }
 end
 if claim.lease_left > 0 then
 	if bit.band(claim.flags, WAITED) == 0 then
@@ -54,6 +56,5 @@ end
 claim.fence = fence_after(now, claim.fence, entry and entry.fence or ZERO, known)
 claim.token, claim.lease_fence, claim.granted_at = token, claim.fence, now
 claim.lease_length, claim.lease_until = length, now + length
-claim_forget_failure(claim)
 claim_write(KEYS[2], claim, KEYS[1], now)
-return { 'leased', claim.floor, claim.fence }
+return { 'leased', claim.floor, claim.fence, claim.streak }

@@ -4,11 +4,12 @@
 -- KEYS  entry, claim
 -- ARGV  known fence: an entry of no greater fence comes without its value
 -- ->    'loaded', header or nil, value or nil, 1 if there is a claim, its fence, floor, what is left
---       of the lease, status of the failure, what is left of it, its text
+--       of the lease, status of the failure, what is left of it, its text and streak
 
 local now = now_us()
 local entry, claim = entry_read(KEYS[1]), claim_read(KEYS[2], now)
 local value = entry and below(ARGV[1], entry.fence) and redis.call('GETRANGE', KEYS[1], HEADER_LEN, -1)
 
 return { 'loaded', entry and entry.header or false, value or false, claim.exists and 1 or 0,
-	claim.fence, claim.floor, claim.lease_left, claim.status, claim.failed_left, claim.text }
+	claim.fence, claim.floor, claim.lease_left, claim.status, claim.failed_left, claim.text,
+	claim.streak }

@@ -23,10 +23,11 @@
 --   56 f64  when the lease ends, 0: there is none
 --   64 f64  length of the failure
 --   72 f64  when the failure is forgotten
---   80 ...  text of the failure
+--   80 u32  streak: failed builds in a row; known for as long again as the failure was
+--   84 ...  text of the failure
 
-local CLAIM = '>c1BI2I4c8c8c8c8ddddd'
-local CLAIM_LEN, HEADER_LEN, MARGIN = 80, 72, 10000000
+local CLAIM = '>c1BI2I4c8c8c8c8dddddI4'
+local CLAIM_LEN, HEADER_LEN, MARGIN = 84, 72, 10000000
 local WAITED, HARD = 1, 2
 local HAS_VERSION, ABSENT, CHANGED = 1, 2, 4
 local ZERO = string.rep('\0', 8)
@@ -117,27 +118,29 @@ local function claim_read(key, now)
 	local bytes = redis.call('GET', key)
 	local c = { exists = false, flags = 0, status = 0, fence = ZERO, floor = ZERO, token = ZERO,
 		lease_fence = ZERO, granted_at = 0, lease_length = 0, lease_until = 0,
-		failed_length = 0, failed_until = 0, text = '', lease_left = 0, failed_left = 0 }
+		failed_length = 0, failed_until = 0, streak = 0, text = '', lease_left = 0,
+		failed_left = 0 }
 	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\1' then return c end
 	local _
 	_, _, c.flags, c.status, c.fence, c.floor, c.token, c.lease_fence, c.granted_at,
-		c.lease_length, c.lease_until, c.failed_length, c.failed_until =
+		c.lease_length, c.lease_until, c.failed_length, c.failed_until, c.streak =
 		struct.unpack(CLAIM, bytes)
 	c.exists = true
 	c.text = bytes:sub(CLAIM_LEN + 1)
 	c.lease_left = left_of(c.lease_until, c.lease_length, now)
 	c.failed_left = left_of(c.failed_until, c.failed_length, now)
+	if left_of(c.failed_until + c.failed_length, 2 * c.failed_length, now) == 0 then c.streak = 0 end
 	return c
 end
 
 -- Stores the claim for as long as any of it, or the entry, matters.
 local function claim_write(key, c, entry_key, now)
 	local left = math.max(left_of(c.lease_until, c.lease_length, now),
-		left_of(c.failed_until, c.failed_length, now),
+		left_of(c.failed_until + c.failed_length, 2 * c.failed_length, now),
 		redis.call('PTTL', entry_key) * 1000)
 	redis.call('SET', key, struct.pack(CLAIM, 'c', 1, c.flags, c.status, c.fence, c.floor, c.token,
 		c.lease_fence, c.granted_at, c.lease_length, c.lease_until, c.failed_length,
-		c.failed_until) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
+		c.failed_until, c.streak) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
 end
 
 local function claim_is_ours(c, token)
@@ -153,7 +156,7 @@ local function claim_end_lease(c)
 end
 
 local function claim_forget_failure(c)
-	c.status, c.failed_length, c.failed_until, c.failed_left, c.text = 0, 0, 0, 0, ''
+	c.status, c.failed_length, c.failed_until, c.failed_left, c.streak, c.text = 0, 0, 0, 0, 0, ''
 end
 
 -- Tells the fleet about one key (messages.h).
@@ -196,4 +199,38 @@ local function permits_write(key, permits)
 	for slot, record in pairs(permits.changed) do
 		redis.call('SETRANGE', key, PERMITS_LEN + slot * SLOT_LEN, record)
 	end
+end
+
+-- The epochs of a keyspace, by moment: each ends the freshness of what was generated before it, spread
+-- over a time. They lie in a hash: for each keyspace, f64 moment and f64 spread one after the other.
+local EPOCHS_MAX, EPOCH, EPOCH_LEN = 8, '>dd', 16
+
+local function epochs_read(key, keyspace)
+	local bytes, epochs = redis.call('HGET', key, keyspace) or '', {}
+	for at = 1, #bytes - EPOCH_LEN + 1, EPOCH_LEN do
+		local moment, spread = struct.unpack(EPOCH, bytes, at)
+		epochs[#epochs + 1] = { moment = moment, spread = spread }
+	end
+	return epochs
+end
+
+-- False if it is there. Of too many the oldest goes: the next, without a spread, does its work.
+local function epochs_add(epochs, moment, spread)
+	local at = #epochs + 1
+	while at > 1 and epochs[at - 1].moment >= moment do
+		at = at - 1
+		if epochs[at].moment == moment then return false end
+	end
+	table.insert(epochs, at, { moment = moment, spread = spread })
+	if #epochs > EPOCHS_MAX then
+		table.remove(epochs, 1)
+		epochs[1].spread = 0
+	end
+	return true
+end
+
+local function epochs_write(key, keyspace, epochs)
+	local bytes = {}
+	for i, epoch in ipairs(epochs) do bytes[i] = struct.pack(EPOCH, epoch.moment, epoch.spread) end
+	redis.call('HSET', key, keyspace, table.concat(bytes))
 end
