@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "ops/daemon.h"
+#include "ops/stores.h"
 
 struct options {
 	const char *config;
@@ -84,6 +85,12 @@ static int read_options(int argc, char **argv, struct options *ret_options)
 
 static int check(const struct options *options, const struct config *config)
 {
+	struct store_url url;
+	const char *why = stores_read_url(config, &url);
+	if (why) {
+		fprintf(stderr, "%s: store: %s\n", options->config, why);
+		return EXIT_CONFIG;
+	}
 	if (options->origin) {
 		int code = daemon_check_origin(config);
 		if (code != EXIT_OK)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <yaml.h>
 
 #include "base/limits.h"
@@ -12,6 +13,7 @@
 #include "base/schema.h"
 #include "base/schema_reference.h"
 #include "base/schema_value.h"
+#include "base/store_url.h"
 #include "base/yaml_file.h"
 
 #define LONGEST    (3650 * UNITS_DAY)
@@ -69,14 +71,21 @@ static bool check_group(const struct scope *scope, const struct field *field, vo
 
 static bool check_store_url(const struct scope *scope, const struct field *field, void *value)
 {
-	const char *url = *(char **)value;
-	if (strcmp(url, "none") == 0)
+	struct store_url url;
+	const char *why = store_url_parse(*(char **)value, &url);
+	if (why)
+		scope_error(scope, field->name, "%s; expected %s", why, field->form);
+	return !why;
+}
+
+static bool check_state_dir(const struct scope *scope, const struct field *field, void *value)
+{
+	const char *path = *(char **)value;
+	struct stat info;
+	if (path[0] == '/' && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
 		return true;
-	bool is_known = strncmp(url, "redis://", 8) == 0 || strncmp(url, "unix://", 7) == 0;
-	scope_error(scope, field->name, "%s; expected %s",
-		    is_known ? "a shared store is not yet supported in this version"
-			     : "is no store that segard knows",
-		    field->form);
+	scope_error(scope, field->name, "%s is not a folder that exists; expected %s",
+		    shown(path).text, field->form);
 	return false;
 }
 
@@ -166,6 +175,9 @@ static void check_keyspace(const struct scope *scope, void *object)
 static void check_config(const struct scope *scope, void *object)
 {
 	const struct config *config = object;
+	if (config->store_password_file && config->store_url &&
+	    strcmp(config->store_url, "none") == 0)
+		scope_error(scope, "store", "password_file goes with a Redis; store.url is none");
 	if (config->store_url && config->origin.fleet > 1 && strcmp(config->store_url, "none") == 0)
 		scope_error(
 			scope, "origin",
@@ -195,12 +207,16 @@ static const struct field listen_fields[] = {
 static const struct schema listen_schema = SCHEMA(listen_fields, listen_policy, NULL);
 
 static const struct field store_fields[] = {
-	TEXT("url", config, store_url, DEFAULT("none"), RANGE(1, 1024), FORM("none"), SECRET,
-	     CHECKED_BY(check_store_url),
-	     HELP("The store that the fleet shares. `none`: this host stands alone.")),
+	TEXT("url", config, store_url, DEFAULT("none"), RANGE(1, 2048),
+	     FORM("none, redis://[[user:]password@]host[:port][/db] or unix:///path[?db=N]"),
+	     SECRET, CHECKED_BY(check_store_url),
+	     HELP("The Redis that the fleet shares. `none`: this host stands alone.")),
+	TEXT("password_file", config, store_password_file, RANGE(1, 4096), FORM("a file's name"),
+	     HELP("The file whose first line is Redis' password; a name without `/` is one of the "
+		  "service's credentials. In place of a password in the URL.")),
 	TEXT("prefix", config, store_prefix, DEFAULT("segar:"), RANGE(1, 64), FORM("1 to 64 bytes"),
-	     HELP("Sets this fleet apart from others that use the same origin, in the names of its "
-		  "advisory locks.")),
+	     HELP("Sets this fleet apart from others that use the same Redis or the same origin: "
+		  "begins all of its keys, and names its advisory locks.")),
 };
 static const struct schema store_schema = SCHEMA(store_fields, config, NULL);
 
@@ -225,7 +241,9 @@ static const struct schema origin_schema = SCHEMA(origin_fields, origin_policy, 
 static const struct field near_fields[] = {
 	SIZE("memory", near_policy, memory, DEFAULT("256MiB"), RANGE(UNITS_MIB, 1024 * UNITS_GIB),
 	     HELP("What the values in the daemon's own memory may take, all cost included.")),
-	LATER("trust", HELP("it will be how long near values need no look at the shared store")),
+	DURATION("trust", near_policy, trust_us, DEFAULT("2s"), RANGE(0, UNITS_MINUTE),
+		 HELP("How long values in the daemon's own memory need no look at the shared store "
+		      "after its last sign of life; 0: each read looks.")),
 };
 static const struct schema near_schema = SCHEMA(near_fields, near_policy, NULL);
 
@@ -282,7 +300,10 @@ static const struct field keyspace_fields[] = {
 	       HELP("How eagerly a value is refreshed before it expires: XFetch's beta, in units "
 		    "of "
 		    "what a refresh takes. 0: only after it has expired.")),
-	LATER("lease", HELP("it will be how long a daemon holds the right to build a key")),
+	DURATION("lease", policy, lease_us, DEFAULT("auto"), OR_WORD("auto"),
+		 RANGE(100 * UNITS_MS, UNITS_HOUR),
+		 HELP("How long a daemon holds the right to build a key without renewing it: after "
+		      "that, a crashed one is taken over from. auto: by how long builds take.")),
 	LATER("on_change", HELP("it will be what a change of the row does to the value")),
 	LATER("batch", HELP("it will be a query that builds many keys at once")),
 };
@@ -302,7 +323,11 @@ static const struct field config_fields[] = {
 	LIST("keyspaces", config, keyspaces, keyspaces_count, &keyspace_schema, REQUIRED,
 	     RANGE(0, KEYSPACES_MAX), HELP("The families of keys: a query and its policy each.")),
 	LATER("metrics", HELP("it will be the address of a metrics endpoint")),
-	LATER("state_dir", HELP("it will be where the daemon keeps its place in the fleet")),
+	TEXT("state_dir", config, state_dir, RANGE(1, 4000), FORM("an absolute path"),
+	     CHECKED_BY(check_state_dir),
+	     HELP("Where the daemon keeps its place in the fleet, so that it finds it again after "
+		  "a "
+		  "restart; without it, it asks for a new one.")),
 	LATER("warm", ACCEPTS(no_items), HELP("it will be the plans that warm keys up")),
 	LATER("access", ACCEPTS(no_items), HELP("it will be who may call what")),
 };

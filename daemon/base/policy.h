@@ -49,7 +49,8 @@ struct origin_policy {
 };
 
 struct near_policy {
-	size_t memory; /* bytes, all of the near cache's own cost included */
+	int64_t trust_us; /* how long near values need no look at the shared store after a beat */
+	size_t memory;    /* bytes, all of the near cache's own cost included */
 };
 
 struct limits_policy {
@@ -62,10 +63,12 @@ struct limits_policy {
 struct config {
 	char *path; /* owned; the file it came from */
 	struct listen_policy listen;
-	char *store_url;    /* owned; "none" */
+	char *store_url;           /* owned; as base/store_url.h reads it */
+	char *store_password_file; /* owned; or NULL */
 	char *store_prefix; /* owned; sets this fleet apart: part of its advisory locks' names */
 	struct origin_policy origin;
 	struct near_policy near;
+	char *state_dir; /* owned; or NULL: nothing is kept */
 	struct limits_policy limits;
 	enum log_level log_level;
 	enum log_format log_format;

@@ -60,6 +60,7 @@ struct field {
 	const char *form;           /* TEXT, BYTES: what is expected, in words */
 	const char *const *choices; /* CHOICE: the names, NULL last. LATER: values that do mean what
 				       this version does; NULL: none */
+	const char *zero_word;      /* of a number: a word that stands for 0; or NULL */
 	const struct schema *schema; /* MAP, LIST */
 	field_check_fn *check;       /* or NULL */
 	const char *help;            /* one or two sentences; LATER: "it will be ..." */
@@ -173,6 +174,8 @@ struct scope {
 #define RANGE(low, high)     .min = low, .max = high
 #define FORM(text)           .form = text
 #define CHECKED_BY(function) .check = function
+/* A word that stands for 0, which the range need not hold. */
+#define OR_WORD(word)        .zero_word = word
 #define ACCEPTS(names)       .choices = names
 #define HELP(text)           .help = text
 

@@ -60,6 +60,10 @@ static enum schema_value_result read_quantity(const struct field *field, const c
 					      size_t len, void *at)
 {
 	int64_t value;
+	if (field->zero_word && strcmp(text, field->zero_word) == 0) {
+		quantity_store(field->type, 0, at);
+		return SCHEMA_VALUE_GOOD;
+	}
 	int r = units_parse(quantities[field->type].kind, text, len, &value);
 	if (r == -ERANGE)
 		return SCHEMA_VALUE_TOO_LARGE;
@@ -226,8 +230,9 @@ static void expected_quantity(const struct field *field, char buf[SCHEMA_EXPECTE
 	const struct quantity *quantity = &quantities[field->type];
 	char low[UNITS_TEXT_MAX];
 	char high[UNITS_TEXT_MAX];
-	snprintf(buf, SCHEMA_EXPECTED_MAX, "%s from %s to %s", quantity->noun,
-		 units_format(quantity->kind, field->min, low),
+	snprintf(buf, SCHEMA_EXPECTED_MAX, "%s%s%s from %s to %s",
+		 field->zero_word ? field->zero_word : "", field->zero_word ? ", or " : "",
+		 quantity->noun, units_format(quantity->kind, field->min, low),
 		 units_format(quantity->kind, field->max, high));
 }
 

@@ -3,9 +3,9 @@
 #include "base/check.h"
 
 enum {
-	LEASE_LEAST_US = 2 * 1000 * 1000,
+	LEASE_LEAST_US = 1000 * 1000,
 	LEASE_MOST_US = 10 * 1000 * 1000,
-	LEASE_FIRST_US = 5 * 1000 * 1000, /* before anything is known of the builds */
+	LEASE_FIRST_US = 2 * 1000 * 1000, /* before anything is known of the builds */
 	LEASE_MARGIN_US = 1000 * 1000,
 	RENEWALS_PER_LEASE = 3,
 	WAIT_MARGIN_US = 10 * 1000 * 1000, /* what may pass under a lease beside the build */

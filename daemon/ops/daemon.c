@@ -10,40 +10,37 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "core/pump.h"
-#include "ops/clock.h"
 #include "ops/notify.h"
+#include "ops/stores.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
-#include "store/memory.h"
 
 enum {
-	DRAIN_MS = 5000,             /* for waiting requests, after SIGTERM */
-	FAILURES_REMEMBERED = 65536, /* by the memory store */
+	DRAIN_MS = 5000, /* for waiting requests, after SIGTERM */
 	WHY_MAX = 512,
 };
 
 struct daemon {
 	const struct config *config;
 	uv_loop_t loop;
-	uv_timer_t timer;     /* pump_turn */
-	uv_idle_t store_turn; /* memory_store_turn: on while something is submitted */
+	uv_timer_t timer; /* pump_turn */
 	uv_signal_t signals[2];
-	struct clock clock;
-	struct memory_store *memory;
+	struct stores stores;
 	struct pool *pool;
 	struct engine *engine;
 	struct pump pump;
 	struct server server;
+	bool serving; /* the server is open */
 	bool stopping;
+	int code; /* to exit with */
 };
 
 /* ---- the pump's host --------------------------------------------------------------------- */
 
 static int64_t host_now_us(void *impl)
 {
-	return clock_now_us(&((struct daemon *)impl)->clock);
+	return stores_now_us(&((struct daemon *)impl)->stores);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -58,7 +55,7 @@ static void host_wake_at(void *impl, int64_t at_us)
 		uv_timer_stop(&daemon->timer);
 		return;
 	}
-	int64_t in_us = at_us - clock_now_us(&daemon->clock);
+	int64_t in_us = at_us - stores_now_us(&daemon->stores);
 	/* Rounded up: a moment too early would only make another turn. The loop's own idea of now
 	   may be old, and the timer counts from it. */
 	uint64_t in_ms = in_us > 0 ? (uint64_t)(in_us + 999) / 1000 : 0;
@@ -75,22 +72,30 @@ static void host_stopped(void *impl)
 	pool_close(daemon->pool, on_pool_closed, daemon);
 }
 
-/* ---- the memory store's host -------------------------------------------------------------- */
-
-static void on_store_turn(uv_idle_t *idle)
-{
-	struct daemon *daemon = idle->data;
-	uv_idle_stop(idle);
-	memory_store_turn(daemon->memory);
-}
-
-static void host_want_turn(void *impl)
-{
-	struct daemon *daemon = impl;
-	uv_idle_start(&daemon->store_turn, on_store_turn);
-}
-
 /* ---- what the server tells of us ---------------------------------------------------------- */
+
+static void put_redis_stats(struct redis_store *redis, struct stat_sink *sink)
+{
+	struct redis_stats stats;
+	redis_store_stats(redis, &stats);
+	sink->put(sink, "store_up", strcmp(stats.state, "up") == 0);
+	sink->put(sink, "store_rtt_us", stats.rtt_us);
+	sink->put(sink, "store_place", stats.place);
+	sink->put(sink, "store_places_live", stats.places_live);
+	sink->put(sink, "store_alone", stats.alone);
+	sink->put(sink, "store_trusted", stats.trusted);
+	sink->put(sink, "store_clock_apart_us", stats.clock_apart_us);
+	sink->put(sink, "store_waiting", stats.waiting);
+#define X(name) sink->put(sink, "store_" #name, (int64_t)stats.name);
+	REDIS_COUNTER_MAP(X)
+#undef X
+	char name[64];
+	for (int i = 0; i < STORE_ERRORS_COUNT; i++) {
+		snprintf(name, sizeof(name), "store_error_%s",
+			 store_error_name((enum store_error)i));
+		sink->put(sink, name, (int64_t)stats.errors[i]);
+	}
+}
 
 static void about_stats(void *impl, struct stat_sink *sink)
 {
@@ -99,7 +104,9 @@ static void about_stats(void *impl, struct stat_sink *sink)
 #define X(name) sink->put(sink, "origin_" #name, (int64_t)counters->name);
 	POOL_COUNTER_MAP(X)
 #undef X
-	sink->put(sink, "claims", memory_store_claims(daemon->memory));
+	sink->put(sink, "claims", memory_store_claims(daemon->stores.memory));
+	if (daemon->stores.redis)
+		put_redis_stats(daemon->stores.redis, sink);
 }
 
 static bool about_keyspace(void *impl, const struct keyspace *keyspace, char *text, size_t size)
@@ -113,15 +120,24 @@ static bool about_keyspace(void *impl, const struct keyspace *keyspace, char *te
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
+static void close_handles(struct daemon *daemon)
+{
+	uv_close((uv_handle_t *)&daemon->timer, NULL);
+	for (int i = 0; i < 2; i++)
+		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+}
+
+static void on_stores_closed(void *arg)
+{
+	close_handles(arg);
+}
+
 static void on_pool_closed(struct pool *pool, void *arg)
 {
 	struct daemon *daemon = arg;
 	(void)pool;
 	daemon->pool = NULL;
-	uv_close((uv_handle_t *)&daemon->timer, NULL);
-	uv_close((uv_handle_t *)&daemon->store_turn, NULL);
-	for (int i = 0; i < 2; i++)
-		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+	stores_close(&daemon->stores, on_stores_closed);
 }
 
 static void on_server_closed(struct server *server)
@@ -138,7 +154,10 @@ static void on_signal(uv_signal_t *handle, int number)
 	daemon->stopping = true;
 	log_info("daemon.stop", LOG_INT("signal", number));
 	notify_stopping();
-	server_close(&daemon->server, DRAIN_MS, on_server_closed);
+	if (daemon->serving)
+		server_close(&daemon->server, DRAIN_MS, on_server_closed);
+	else
+		pump_stop(&daemon->pump);
 }
 
 /* ---- the start ---------------------------------------------------------------------------- */
@@ -157,8 +176,7 @@ static void open_loop(struct daemon *daemon)
 {
 	CHECK(uv_loop_init(&daemon->loop) == 0);
 	uv_timer_init(&daemon->loop, &daemon->timer);
-	uv_idle_init(&daemon->loop, &daemon->store_turn);
-	daemon->timer.data = daemon->store_turn.data = daemon;
+	daemon->timer.data = daemon;
 	static const int numbers[] = { SIGTERM, SIGINT };
 	for (int i = 0; i < 2; i++) {
 		uv_signal_init(&daemon->loop, &daemon->signals[i]);
@@ -167,37 +185,26 @@ static void open_loop(struct daemon *daemon)
 	}
 }
 
-static bool open_core(struct daemon *daemon)
+/* The engine and the pump, on the stores and the pool. */
+static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t seed)
 {
 	const struct config *config = daemon->config;
-	const struct origin_policy *origin = &config->origin;
-	uint8_t secret[KEY_SECRET_LEN];
-	uint64_t seed;
-	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret) ||
-	    getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-		return false;
-	const struct memory_store_limits store_limits = {
-		.concurrency = (uint32_t)origin->concurrency,
-		.budget_per_s = origin->budget_per_s,
-		.fleet = (uint32_t)origin->fleet,
-		.failures_max = FAILURES_REMEMBERED,
-	};
 	const struct engine_limits limits = {
 		.requests_max = (uint32_t)config->limits.requests,
 		.queue_max = (uint32_t)config->limits.queue,
-		.concurrency = (uint32_t)origin->concurrency,
+		.concurrency = (uint32_t)config->origin.concurrency,
 		.near_bytes_max = config->near.memory,
 	};
-	daemon->memory = memory_store_create(
-		&store_limits, &(struct memory_store_host){ daemon, host_now_us, host_want_turn });
 	daemon->engine = engine_create(config->keyspaces, (uint32_t)config->keyspaces_count,
 				       &limits, secret, seed);
-	if (!daemon->memory || !daemon->engine)
+	if (!daemon->engine)
 		return false;
-	struct store store = memory_store_iface(daemon->memory);
+	struct store store = stores_iface(&daemon->stores);
 	struct origin pool = pool_origin(daemon->pool);
 	pump_init(&daemon->pump, daemon->engine, &store, &pool,
 		  &(struct pump_host){ daemon, host_now_us, host_wake_at, host_stopped });
+	struct store_listener listener = pump_listener(&daemon->pump);
+	stores_listen(&daemon->stores, &listener);
 	return true;
 }
 
@@ -247,32 +254,62 @@ static bool open_pool(uv_loop_t *loop, const struct config *config, struct pool 
 	return r == 0;
 }
 
+static void refuse_to_start(const char *why)
+{
+	log_error("daemon.start", LOG_TEXT("why", why));
+}
+
+/* The stores are in touch, or won't be for now: requests can be served. */
+static void on_stores_opened(void *arg)
+{
+	struct daemon *daemon = arg;
+	if (daemon->stopping)
+		return;
+	daemon->code = open_server(daemon);
+	daemon->serving = daemon->code == EXIT_OK;
+	if (!daemon->serving) {
+		pump_stop(&daemon->pump);
+		return;
+	}
+	pool_probe(daemon->pool, NULL, NULL);
+	say_ready(daemon);
+}
+
+static void open_parts(struct daemon *daemon)
+{
+	uint8_t secret[KEY_SECRET_LEN];
+	uint64_t seeds[2];
+	const char *why = "the system has no randomness";
+	daemon->code = EXIT_CONFIG;
+	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret) ||
+	    getrandom(seeds, sizeof(seeds), 0) != sizeof(seeds) ||
+	    stores_open(&daemon->stores, &daemon->loop, daemon->config, seeds[0], on_stores_opened,
+			daemon, &why) != 0) {
+		refuse_to_start(why);
+		close_handles(daemon);
+	} else if (!open_pool(&daemon->loop, daemon->config, &daemon->pool)) {
+		stores_close(&daemon->stores, on_stores_closed);
+	} else if (!open_core(daemon, secret, seeds[1])) {
+		refuse_to_start("there is too little memory");
+		pool_close(daemon->pool, on_pool_closed, daemon);
+	} else {
+		daemon->code = EXIT_OK;
+	}
+}
+
 int daemon_run(const struct config *config)
 {
 	static struct daemon daemon;
-	int code = EXIT_CONFIG;
 	daemon = (struct daemon){ .config = config };
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
-	clock_init(&daemon.clock);
 	open_loop(&daemon);
-	if (!open_pool(&daemon.loop, config, &daemon.pool)) {
-		on_pool_closed(NULL, &daemon);
-	} else if (!open_core(&daemon)) {
-		log_error("daemon.start", LOG_TEXT("why", "there is too little memory"));
-		pool_close(daemon.pool, on_pool_closed, &daemon);
-	} else if ((code = open_server(&daemon)) != EXIT_OK) {
-		pump_stop(&daemon.pump);
-	} else {
-		pool_probe(daemon.pool, NULL, NULL);
-		say_ready(&daemon);
-	}
+	open_parts(&daemon);
 	uv_run(&daemon.loop, UV_RUN_DEFAULT);
 	engine_free(daemon.engine);
-	memory_store_free(daemon.memory);
 	CHECK(uv_loop_close(&daemon.loop) == 0);
 	log_flush();
-	return code;
+	return daemon.code;
 }
 
 /* ---- segard --check --origin --------------------------------------------------------------- */

@@ -31,7 +31,7 @@
 #include "base/rng.h"
 #include "store/adapter.h"
 #include "store/store_error.h"
-#include "store/store_url.h"
+#include "base/store_url.h"
 
 /* X(NAME, name, states it may go to) */
 #define LINK_STATE_MAP(X)                                                                          \

@@ -23,7 +23,7 @@
 
 #include "core/store.h"
 #include "store/store_error.h"
-#include "store/store_url.h"
+#include "base/store_url.h"
 
 struct redis_store;
 

@@ -427,34 +427,51 @@ Test(config, limits_stand_in_order)
 		 "have; expected at most requests (5)" });
 }
 
+#define URL_FORM "expected none, redis://[[user:]password@]host[:port][/db] or unix:///path[?db=N]"
+
+Test(config, a_store_that_cannot_be_is_refused)
+{
+	REFUSE({ "store: { url: \"http://h\" }\n" GOOD,
+		 "1:15: store.url: is no store that segard knows; " URL_FORM },
+	       { "store: { url: none, password_file: redis }\n" GOOD,
+		 "1:8: store: password_file goes with a Redis; store.url is none" },
+	       { GOOD "state_dir: relative\n",
+		 "3:12: state_dir: \"relative\" is not a folder that exists; expected an absolute "
+		 "path" },
+	       { ORIGIN
+		 "keyspaces: [ { name: a, query: q, fresh: 1m, early: 10.1, lease: 1ms } ]\n",
+		 "2:53: keyspaces[0].early: \"10.1\" is too large; expected a number from 0 to 10\n"
+		 "2:66: keyspaces[0].lease: \"1ms\" is too small; expected auto, or a duration "
+		 "from "
+		 "100ms to 1h" });
+}
+
+Test(config, a_shared_store_is_read)
+{
+	struct config *config =
+		accept("store: { url: \"redis://h:1/2\", password_file: redis }\nstate_dir: /tmp\n"
+		       "near: { trust: 5s }\n"
+		       "origin: { dsn: x, concurrency: 1, budget: 1/s, fleet: 9 }\n"
+		       "keyspaces: [ { name: a, query: q, fresh: 1m, lease: 3s },\n"
+		       "             { name: b, query: q, fresh: 1m, lease: auto } ]\n");
+	cr_assert_str_eq(config->store_url, "redis://h:1/2");
+	cr_assert_str_eq(config->store_password_file, "redis");
+	cr_assert_str_eq(config->state_dir, "/tmp");
+	cr_assert_eq(config->near.trust_us, 5000000);
+	cr_assert_eq(config->keyspaces[0].lease_us, 3000000);
+	cr_assert_eq(config->keyspaces[1].lease_us, 0);
+	config_free(config);
+}
+
 Test(config, what_later_versions_bring_is_refused_by_name)
 {
-	REFUSE({ "store: { url: \"redis://h/0\" }\n" GOOD,
-		 "1:15: store.url: a shared store is not yet supported in this version; expected "
-		 "none" },
-	       { "store: { url: \"unix:///r.sock\" }\n" GOOD,
-		 "1:15: store.url: a shared store is not yet supported in this version; expected "
-		 "none" },
-	       { "store: { url: \"http://h\" }\n" GOOD,
-		 "1:15: store.url: is no store that segard knows; expected none" },
-	       { GOOD "near: { trust: 2s }\nstate_dir: /var/lib/segar\nmetrics: { listen: h }\n"
-		      "warm: [ { name: a } ]\naccess: [ { uid: 0 } ]\n",
-		 "3:16: near.trust: is not yet supported in this version; it will be how long near "
-		 "values need no look at the shared store\n"
-		 "4:12: state_dir: is not yet supported in this version; it will be where the "
-		 "daemon "
-		 "keeps its place in the fleet\n"
-		 "5:10: metrics: is not yet supported in this version; it will be the address of a "
+	REFUSE({ GOOD "metrics: { listen: h }\nwarm: [ { name: a } ]\naccess: [ { uid: 0 } ]\n",
+		 "3:10: metrics: is not yet supported in this version; it will be the address of a "
 		 "metrics endpoint\n"
-		 "6:7: warm: is not yet supported in this version; it will be the plans that warm "
+		 "4:7: warm: is not yet supported in this version; it will be the plans that warm "
 		 "keys up\n"
-		 "7:9: access: is not yet supported in this version; it will be who may call "
-		 "what" },
-	       { ORIGIN
-		 "keyspaces: [ { name: a, query: q, fresh: 1m, early: 10.1, lease: auto } ]\n",
-		 "2:53: keyspaces[0].early: \"10.1\" is too large; expected a number from 0 to 10\n"
-		 "2:66: keyspaces[0].lease: is not yet supported in this version; it will be how "
-		 "long a daemon holds the right to build a key" });
+		 "5:9: access: is not yet supported in this version; it will be who may call "
+		 "what" });
 }
 
 Test(config, what_is_no_plain_yaml_is_refused_with_its_place)

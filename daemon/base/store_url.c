@@ -1,4 +1,4 @@
-#include "store/store_url.h"
+#include "base/store_url.h"
 
 #include <errno.h>
 #include <fcntl.h>
