@@ -198,6 +198,7 @@ Test(segar, each_method_is_understood)
 	cr_assert_eq(r->results[2].status, SEGAR_OK);
 	cr_assert_eq(r->results[2].state, SEGAR_ABSENT);
 	cr_assert_null(r->results[2].value);
+	cr_assert_eq(r->results[2].value_len, 0);
 	cr_assert_eq(r->results[2].has_version, 0);
 	segar_reply_free(r);
 	r = segar_mget(c, keys, 2, NULL); /* which gets three */
@@ -227,6 +228,15 @@ Test(segar, each_method_is_understood)
 	cr_assert_eq(peer.connections, 1);
 }
 
+/* Sends before the deadline can pass, however slow the machine. */
+static uint32_t send_now(segar *c, const char *key, const segar_options *options)
+{
+	const uint32_t id = segar_send_get(c, key, options);
+
+	segar_flush(c);
+	return id;
+}
+
 /* Keeps the answers to the first request until the second has come. */
 static void answer_late(struct peer_conn *conn)
 {
@@ -251,7 +261,7 @@ Test(segar, a_call_ends_at_its_deadline_and_its_late_reply_goes_to_nobody)
 	peer_start(&peer, answer_late);
 	c = segar_open(peer.path);
 	options.timeout_ms = 20;
-	r = segar_get(c, "ks:1", &options);
+	r = segar_receive(c, send_now(c, "ks:1", &options));
 	cr_assert_eq(r->status, SEGAR_NO_REPLY);
 	segar_reply_free(r);
 	r = segar_get(c, "ks:2", NULL);
@@ -289,7 +299,7 @@ Test(segar, the_deadline_of_one_call_is_not_that_of_the_others)
 	peer_start(&peer, answer_two_of_three);
 	c = segar_open(peer.path);
 	options.timeout_ms = 20;
-	first = segar_send_get(c, "ks:1", &options);
+	first = send_now(c, "ks:1", &options);
 	second = segar_send_get(c, "ks:2", NULL);
 	r = segar_receive(c, 0);
 	cr_assert_eq(r->id, first);
@@ -675,6 +685,7 @@ Test(segar, half_a_request_does_not_spoil_the_next)
 	char *key = malloc(1000001);
 	segar_options options = SEGAR_OPTIONS;
 	volatile int gone = 0;
+	uint32_t id;
 	struct peer peer;
 	segar_reply *r;
 	segar *c;
@@ -685,13 +696,46 @@ Test(segar, half_a_request_does_not_spoil_the_next)
 	peer.arg = (void *)&gone;
 	c = segar_open(peer.path);
 	options.timeout_ms = 50;
-	r = segar_invalidate(c, key, &options);
+	id = segar_send_invalidate(c, key, &options);
+	segar_flush(c);
+	r = segar_receive(c, id);
 	cr_assert_eq(r->status, SEGAR_NO_REPLY);
 	segar_reply_free(r);
 	gone = 1;
 	r = segar_get(c, "ks:1", NULL);
 	cr_assert_eq(r->status, SEGAR_OK, "%s", r->error);
 	cr_assert(value_is(&r->results[0], "\xa4ks:1", 5));
+	segar_reply_free(r);
+	segar_close(c);
+	peer_stop(&peer);
+	cr_assert_eq(peer.connections, 2);
+	free(key);
+}
+
+/* The first connection is cut in the middle of the request. */
+static void cut_at_first(struct peer_conn *conn)
+{
+	if (conn->number > 0)
+		echo(conn);
+	else
+		assert(read(conn->fd, conn->in, 1000) > 0);
+}
+
+Test(segar, a_request_that_was_cut_is_sent_again_from_its_first_byte)
+{
+	char *key = malloc(900001);
+	struct peer peer;
+	segar_reply *r;
+	segar *c;
+
+	memset(key, 'k', 900000);
+	key[900000] = '\0';
+	peer_start(&peer, cut_at_first);
+	c = segar_open(peer.path);
+	r = segar_get(c, key, NULL);
+	cr_assert_eq(r->status, SEGAR_OK, "%s", r->error);
+	cr_assert_eq(r->results[0].value_len, 900005);
+	cr_assert_eq(memcmp((const char *)r->results[0].value + 5, key, 900000), 0);
 	segar_reply_free(r);
 	segar_close(c);
 	peer_stop(&peer);

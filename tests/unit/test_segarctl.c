@@ -7,7 +7,8 @@
 #include "peer.h"
 #include "proto/method.h"
 
-/* A daemon that has a row for key 1, none for key 2, an error for key 3 and bytes for key 4. */
+/* A daemon that has a row for key 1, none for key 2, an error for key 3, and 1 to 3 bytes that are
+ * no text for keys 4 to 6. */
 static void put_result_of(struct peer_conn *conn, char key)
 {
 	struct result result = { .state = RESULT_STALE,
@@ -18,7 +19,7 @@ static void put_result_of(struct peer_conn *conn, char key)
 				 .version = 9,
 				 .age_ms = 5,
 				 .stale_ms = 3 };
-	const char *value = key == '4' ? "\xff\x00" : "a \"b\"\n\x1b[1m\xc3\xa9";
+	const char *value = key >= '4' ? "\xff\x00\xfe" : "a \"b\"\n\x1b[1m\xc3\xa9";
 
 	if (key == '2') {
 		result_put(&conn->out, &(struct result){ .state = RESULT_ABSENT,
@@ -26,7 +27,7 @@ static void put_result_of(struct peer_conn *conn, char key)
 							 .ttl_ms = 7 });
 		return;
 	}
-	result.value_len = key == '4' ? 2 : 12;
+	result.value_len = key >= '4' ? (uint32_t)(key - '3') : 12;
 	result_put(&conn->out, &result);
 	wire_buf_raw(&conn->out, value, result.value_len);
 }
@@ -60,13 +61,14 @@ static void answer_mget(struct peer_conn *conn)
 	}
 }
 
-/* [{name: "p", parts: [1, [2, 3]], none: {}, nil: nil, bytes: b"\xff"}, 1.5, true] */
+/* [{name: "p", parts: [1, [2, 3]], none: {}, nil: nil, bytes: b"\xff"}, 1.5, true, false, {one:
+ * [1]}] */
 static void answer_keyspaces(struct peer_conn *conn)
 {
 	static const char result[] =
-		"\x93\x85\xa4name\xa1p\xa5parts\x92\x01\x92\x02\x03\xa4none\x80"
+		"\x95\x85\xa4name\xa1p\xa5parts\x92\x01\x92\x02\x03\xa4none\x80"
 		"\xa3nil\xc0\xa5"
-		"bytes\xc4\x01\xff\xcb\x3f\xf8\0\0\0\0\0\0\xc3";
+		"bytes\xc4\x01\xff\xcb\x3f\xf8\0\0\0\0\0\0\xc3\xc2\x81\xa3one\x91\x01";
 
 	rpc_put_response(&conn->out, conn->message.id);
 	wire_buf_raw(&conn->out, result, sizeof(result) - 1);
@@ -140,8 +142,8 @@ static int run(const char *socket, const char *arguments, char ret_output[4096])
 	"{\"state\": \"absent\", \"value\": null, \"encoding\": null, \"version\": null, "         \
 	"\"age_ms\": 0, \"ttl_ms\": 7, \"stale_ms\": 0, \"reason\": null, "                        \
 	"\"source\": \"origin\"}\n"
-#define RESULT_4                                                                                   \
-	"{\"state\": \"stale\", \"value\": \"/wA=\", \"encoding\": \"base64\", "                   \
+#define RESULT_IN_BASE64(value)                                                                    \
+	"{\"state\": \"stale\", \"value\": \"" value "\", \"encoding\": \"base64\", "              \
 	"\"version\": 9, \"age_ms\": 5, \"ttl_ms\": 0, \"stale_ms\": 3, "                          \
 	"\"reason\": \"refreshing\", \"source\": \"store\"}\n"
 #define TEXT_1                                                                                     \
@@ -168,7 +170,9 @@ static const struct {
 	{ "get -j ks:3", 1,
 	  "{\"error\": {\"code\": \"overloaded\", \"text\": \"full retry_after_ms=20\", "
 	  "\"retry_after_ms\": 20}}\n" },
-	{ "get -j ks:4", 0, RESULT_4 },
+	{ "get -j ks:4", 0, RESULT_IN_BASE64("/w==") },
+	{ "get -j ks:5", 0, RESULT_IN_BASE64("/wA=") },
+	{ "get -j ks:6", 0, RESULT_IN_BASE64("/wD+") },
 	{ "mget ks:1 ks:2", 4, "key      ks:1\n" TEXT_1 "\nkey      ks:2\n" TEXT_2 },
 	{ "mget -j ks:1 ks:1", 0, RESULT_1 RESULT_1 },
 	{ "mget -j ks:2 ks:3 ks:1", 1,
@@ -180,10 +184,10 @@ static const struct {
 	{ "invalidate -j ks:1", 0, "{}\n" },
 	{ "keyspaces", 0,
 	  "- name: p\n  parts:\n    - 1\n    - - 2\n      - 3\n  none: (none)\n  nil: -\n"
-	  "  bytes: (1 bytes)\n- 1.5\n- true\n" },
+	  "  bytes: (1 bytes)\n- 1.5\n- true\n- false\n- one:\n    - 1\n" },
 	{ "keyspaces -j", 0,
 	  "[{\"name\": \"p\", \"parts\": [1, [2, 3]], \"none\": {}, \"nil\": null, "
-	  "\"bytes\": {\"base64\": \"/w==\"}}, 1.5, true]\n" },
+	  "\"bytes\": {\"base64\": \"/w==\"}}, 1.5, true, false, {\"one\": [1]}]\n" },
 	{ "stats", 1, "segarctl: denied: no\n" },
 	{ "", 2, "segarctl: a command is missing\nsegarctl --help tells more\n" },
 	{ "foo", 2, "segarctl: there is no command foo\nsegarctl --help tells more\n" },
@@ -294,6 +298,8 @@ Test(segarctl, bench_asks_as_often_as_it_is_told)
 	cr_assert_not_null(strstr(output, "\"replies\": 1000,"), "%s", output);
 	cr_assert_not_null(strstr(output, "\"errors\": 0, \"one_value\": true,"), "%s", output);
 	cr_assert_not_null(strstr(output, "\"fresh\": 0, \"stale\": 1000,"), "%s", output);
+	cr_assert_eq(run(peer.path, "bench -c 1 -n 10 ks:2", output), 0);
+	cr_assert_not_null(strstr(output, "states    absent 10, all of one value\n"), "%s", output);
 	cr_assert_eq(run(peer.path, "bench -c 1 -n 10 ks:3", output), 1);
 	cr_assert_not_null(strstr(output, "errors    overloaded 10\n"), "%s", output);
 	peer_stop(&peer);
