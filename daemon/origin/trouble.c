@@ -7,15 +7,21 @@
 
 #include "proto/utf8.h"
 
-/* One line, whole characters. */
+/* One line, whole characters, single blanks. */
 static void trouble_tidy(struct trouble *trouble)
 {
 	char *text = trouble->text;
+	char *end = text;
 
 	text[utf8_valid_len(text, strlen(text))] = '\0';
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ')
-			*c = ' ';
+	for (const char *c = text; *c; c++) {
+		bool is_blank = (unsigned char)*c <= ' ';
+		if (!is_blank)
+			*end++ = *c;
+		else if (end > text && end[-1] != ' ')
+			*end++ = ' ';
+	}
+	*end = '\0';
 }
 
 void trouble_set(struct trouble *trouble, enum build_outcome outcome, enum status status,

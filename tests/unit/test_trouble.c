@@ -14,17 +14,16 @@ Test(trouble, a_failed_connection_tells_its_sqlstate)
 	} cases[] = {
 		{ "connection to server on socket \"/s\" failed: FATAL:  53300: sorry, too many "
 		  "clients already\nLOCATION:  ProcStartupPacket, postmaster.c:2415\n",
-		  "connection to server on socket \"/s\" failed: FATAL:  53300: sorry, too many "
+		  "connection to server on socket \"/s\" failed: FATAL: 53300: sorry, too many "
 		  "clients already",
 		  "53300", BUILD_NO_ROOM },
 		{ "failed: FATAL:  57P03: the database system is starting up\nLOCATION:  x\n",
-		  "failed: FATAL:  57P03: the database system is starting up", "57P03",
-		  BUILD_LOST },
+		  "failed: FATAL: 57P03: the database system is starting up", "57P03", BUILD_LOST },
 		{ "failed: FATAL:  28P01: password authentication failed for user \"u\"\n",
-		  "failed: FATAL:  28P01: password authentication failed for user \"u\"", "28P01",
+		  "failed: FATAL: 28P01: password authentication failed for user \"u\"", "28P01",
 		  BUILD_LOST },
 		{ "failed: Connection refused\n\tIs the server running on that host?\n",
-		  "failed: Connection refused  Is the server running on that host?", "",
+		  "failed: Connection refused Is the server running on that host?", "",
 		  BUILD_LOST },
 		{ "", "the connection to PostgreSQL broke", "", BUILD_LOST },
 		{ "\n", "the connection to PostgreSQL broke", "", BUILD_LOST },
