@@ -87,7 +87,8 @@ struct flight {
 
 	/* What the waiters want together. */
 	bool want_newer;     /* built after they came */
-	uint64_t newer_than; /* built under a greater fence; an early refresh's */
+	uint64_t newer_than; /* built under a greater fence: than an early refresh's, or what was
+				not enough at load */
 	bool want_min_version;
 	int64_t min_version; /* the greatest asked for */
 

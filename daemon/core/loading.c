@@ -163,6 +163,10 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 		op->failure.text = NULL;
 		loading = LOADING_FAILED;
 	}
+	/* What was not enough here is not to be found enough by the lease either, which knows
+	   nothing of epochs, ghosts and floors. */
+	if (loading == LOADING_BUILD && op->has_entry && flight->newer_than < op->entry.fence)
+		flight->newer_than = op->entry.fence;
 	value_unref(op->entry.value);
 	value_unref(op->failure.text);
 	op->entry.value = op->failure.text = NULL;
