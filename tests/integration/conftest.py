@@ -1,6 +1,6 @@
-"""Fixtures: a server for the session, a database for each test."""
+"""Fixtures: one server for the session, a database for each test, servers and daemons of a test's own."""
+import contextlib
 import itertools
-import os
 import pathlib
 import re
 import resource
@@ -9,7 +9,9 @@ import tempfile
 
 import pytest
 
-from harness.postgres import Postgres, make_template
+from harness.origin import Origin
+from harness.postgres import Database, Postgres, make_template
+from harness.segard import Segard
 
 INSTALL = pathlib.Path(__file__).resolve().parent.parent.parent / "sql" / "install.sql"
 
@@ -30,14 +32,20 @@ def workshop():
 
 
 @pytest.fixture(scope="session")
-def empty_cluster(workshop):
-    return make_template(workshop / "template")
+def cluster(workshop):
+    return make_template(workshop / "cluster")
 
 
 @pytest.fixture(scope="session")
-def shared_postgres(workshop, empty_cluster):
+def serial():
+    """Numbers for the names of a session's folders."""
+    return itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def shared_postgres(workshop, cluster):
     """The server of tests that do it no harm."""
-    server = Postgres(workshop / "pg", empty_cluster).start()
+    server = Postgres(workshop / "pg", cluster).start()
     server.sql("CREATE ROLE dba LOGIN")
     server.sql("CREATE ROLE app LOGIN")
     yield server
@@ -46,13 +54,12 @@ def shared_postgres(workshop, empty_cluster):
 
 
 @pytest.fixture
-def make_postgres(workshop, empty_cluster):
+def make_postgres(workshop, cluster, serial):
     """Makes servers of a test's own, to be stopped and killed at will."""
-    numbers = itertools.count()
     servers = []
 
     def make(**settings):
-        server = Postgres(workshop / f"pg-{os.getpid()}-{next(numbers)}", empty_cluster, **settings)
+        server = Postgres(workshop / f"pg{next(serial)}", cluster, **settings)
         servers.append(server)
         return server.start()
 
@@ -61,35 +68,67 @@ def make_postgres(workshop, empty_cluster):
         server.remove()
 
 
-class Database:
-    """A database of one test, on the shared server."""
-
-    def __init__(self, server, name):
-        self.server = server
-        self.name = name
-
-    def connect(self, user="postgres", autocommit=True):
-        return self.server.connect(self.name, user, autocommit)
-
-    def sql(self, statement, *args, user="postgres"):
-        return self.server.sql(statement, *args, dbname=self.name, user=user)
-
-    def psql(self, *arguments, user="postgres"):
-        return self.server.psql(*arguments, dbname=self.name, user=user)
+@contextlib.contextmanager
+def temporary_database(server, request, template):
+    name = re.sub(r"\W", "_", request.node.name)[:60]
+    server.sql(f'CREATE DATABASE "{name}" TEMPLATE {template}')
+    yield name
+    server.sql(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.fixture
 def database(shared_postgres, request):
-    name = re.sub(r"\W", "_", request.node.name)[:60]
-    shared_postgres.sql(f'CREATE DATABASE "{name}"')
-    shared_postgres.sql(f'GRANT CREATE ON DATABASE "{name}" TO dba')
-    yield Database(shared_postgres, name)
-    shared_postgres.sql(f'DROP DATABASE "{name}" WITH (FORCE)')
+    """An empty database, in which the role dba may create schemas."""
+    with temporary_database(shared_postgres, request, "template1") as name:
+        shared_postgres.sql(f'GRANT CREATE ON DATABASE "{name}" TO dba')
+        yield Database(shared_postgres, name)
 
 
 @pytest.fixture
 def installed(database):
-    """A database with segar's SQL side, installed by a role that is no superuser, and a schema of its."""
+    """A database with segar's SQL side, installed by a role that is no superuser."""
     database.psql("-f", INSTALL, user="dba")
     database.sql("GRANT ALL ON SCHEMA public TO dba")
     return database
+
+
+@pytest.fixture
+def origin(shared_postgres, request):
+    """A database to build from."""
+    with temporary_database(shared_postgres, request, "origin") as name:
+        yield Origin(shared_postgres, name)
+
+
+@pytest.fixture
+def own_origin(make_postgres):
+    """The same on a server of the test's own."""
+    return Origin(make_postgres())
+
+
+@pytest.fixture
+def make_segard(workshop, serial):
+    """Makes daemons. With the test each must end well and leave no sanitizer's report."""
+    daemons = []
+
+    def make(origin, /, **config):
+        dsn = origin if isinstance(origin, str) else origin.dsn()
+        daemon = Segard(workshop / f"s{next(serial)}", dsn, **config)
+        daemons.append(daemon)
+        return daemon
+
+    yield make
+    failures = []
+    for daemon in daemons:
+        try:
+            daemon.stop()
+        except AssertionError as failure:
+            failures.append(str(failure))
+        finally:
+            shutil.rmtree(daemon.folder, ignore_errors=True)
+    assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def segard(origin, make_segard):
+    """A daemon with the keyspaces of origin.sql, on the shared server."""
+    return make_segard(origin).start()

@@ -3,7 +3,6 @@ import contextlib
 import os
 import pathlib
 import pwd
-import re
 import shutil
 import signal
 import subprocess
@@ -20,8 +19,8 @@ SETTINGS = {
     "shared_buffers": "64MB",
     "shared_preload_libraries": "pg_stat_statements",
     "client_connection_check_interval": "1s",
-    "log_line_prefix": "%m [%p] ",
-    "log_statement": "none",
+    "log_line_prefix": "%n [%p] %d ",
+    "log_error_verbosity": "terse",
     # a test may stop and kill servers; nothing that happens between tests shall
     "autovacuum": "off",
     "checkpoint_timeout": "1h",
@@ -47,13 +46,23 @@ def as_server(command):
             "--inh-caps=-all", "--", *command]
 
 
-def make_template(folder):
-    """An empty cluster, to be copied: initdb once is enough."""
+def initdb(folder):
+    """Makes an empty cluster in `folder`; anyone on this host may connect as anyone."""
     own(folder)
     subprocess.run(
         as_server([BIN / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-N",
                    "-E", "UTF8", "--locale=C.UTF-8", "--no-instructions"]),
         check=True, stdout=subprocess.DEVNULL)
+
+
+def make_template(folder):
+    """A stopped cluster to be copied, with a database "origin" (origin.sql): initdb once is enough."""
+    initdb(folder)
+    server = Postgres(folder)
+    server.start()
+    server.sql("CREATE DATABASE origin")
+    server.psql("-1", "-f", pathlib.Path(__file__).with_name("origin.sql"), dbname="origin")
+    server.stop()
     return folder
 
 
@@ -69,14 +78,15 @@ def own(folder):
 class Postgres:
     """One server. Its socket is in `folder`, which is also `host` in a connection string."""
 
-    def __init__(self, folder, template, **settings):
+    def __init__(self, folder, template=None, **settings):
         self.folder = folder
         self.settings = {**SETTINGS, **settings}
         self.process = None
         self.log_path = folder / "log"
-        own(folder)
-        # keeps owners and modes, which the server checks
-        subprocess.run(["cp", "-a", template / "data", folder / "data"], check=True)
+        if template:
+            own(folder)
+            # keeps owners and modes, which the server checks
+            subprocess.run(["cp", "-a", template / "data", folder / "data"], check=True)
 
     # life
 
@@ -160,20 +170,34 @@ class Postgres:
             [BIN / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.dsn(dbname, user), *arguments],
             check=True, capture_output=True, text=True, input=stdin)
 
-    # look
-
     def log(self):
         return self.log_path.read_text(errors="replace")
 
-    def builds(self, keyspace, arg=None):
-        """How often the keyspace's query ran, by the server's own log: see origin.sql."""
-        arg = r".*" if arg is None else re.escape(str(arg))
-        return len(re.findall(rf"LOG:  build {re.escape(keyspace)} {arg}$", self.log(), re.MULTILINE))
+
+class Database:
+    """One database of a server."""
+
+    def __init__(self, server, name):
+        self.server = server
+        self.name = name
+
+    def dsn(self, user="segard"):
+        return self.server.dsn(self.name, user)
+
+    def connect(self, user="postgres", autocommit=True):
+        return self.server.connect(self.name, user, autocommit)
+
+    def sql(self, statement, *args, user="postgres"):
+        return self.server.sql(statement, *args, dbname=self.name, user=user)
+
+    def psql(self, *arguments, user="postgres", stdin=None):
+        return self.server.psql(*arguments, dbname=self.name, user=user, stdin=stdin)
 
 
 def run(connection, statement, *args):
     with connection.cursor() as cursor:
-        cursor.execute(statement, args or None)
+        # a dict is named parameters
+        cursor.execute(statement, args[0] if len(args) == 1 and isinstance(args[0], dict) else args or None)
         return cursor.fetchall() if cursor.description else None
 
 
