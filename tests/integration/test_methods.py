@@ -1,0 +1,81 @@
+"""The methods besides get and refresh: what people and programs ask about the daemon itself."""
+import pytest
+
+from harness.wire import Error
+
+
+@pytest.fixture
+def client(segard):
+    return segard.client()
+
+
+def test_ping(client):
+    assert client.call("ping") == "pong"
+
+
+def test_hello_says_who_it_is(client):
+    hello = client.call("hello")
+    assert (hello["name"], hello["protocol"]) == ("segard", 1)
+    assert hello["version"]
+    assert {"get", "mget", "refresh", "invalidate", "inspect", "hello", "ping", "stats", "keyspaces"} <= set(
+        hello["methods"])
+
+
+def test_stats_count_and_come_to_rest(segard, client):
+    before = client.stats()
+    assert {"flights", "waiters", "leases", "permits", "queued", "connections", "requests", "near_bytes",
+            "near_entries"} <= set(before)
+    assert all(isinstance(value, int) and value >= 0 for name, value in before.items()
+               if name in segard.at_rest and isinstance(value, int))
+    client.get("item:1")
+    after = client.stats()
+    assert after["near_entries"] == before["near_entries"] + 1
+    assert after["near_bytes"] > before["near_bytes"]
+    client.close()
+    segard.wait_rest()
+
+
+def test_keyspaces_lists_them_with_what_is_wrong(origin, make_segard):
+    segard = make_segard(origin, keyspaces={"broken": {"query": "SELECT nope AS value"}}).start()
+    client = segard.client()
+    with pytest.raises(Error):
+        client.get("broken")
+    client.get("item:1")
+    listed = {keyspace["name"]: keyspace for keyspace in client.call("keyspaces")}
+    assert set(listed) == {"item", "text", "blob", "sized", "broken"}
+    assert listed["broken"]["state"] == "refused" and "nope" in listed["broken"]["error"]
+    assert listed["item"]["state"] == "serving"
+
+
+def test_inspect_shows_a_key_that_is_unknown(client):
+    seen = client.call("inspect", "item:1")
+    assert seen["key"] == "item:1" and seen["near"] is None and seen["flight"] is None
+
+
+def test_inspect_shows_an_entry(client):
+    client.get(["text", "a:b"])
+    client.get("item:1")
+    seen = client.call("inspect", "item:1")
+    assert seen["near"]["version"] == 1
+    assert seen["flight"] is None
+    assert client.call("inspect", ["text", "a:b"])["key"] == "text:a%3Ab"
+
+
+def test_inspect_shows_a_flight(segard, origin, client):
+    with origin.gate("item") as gate:
+        waiting = client.send("get", "item:1", {})
+        gate.wait_for(1)
+        assert client.call("inspect", "item:1")["flight"] is not None
+    client.receive(waiting)
+
+
+@pytest.mark.parametrize("method", ["warm", "top", "reload", "log", "warm_status", "nonsense", "", "GET"])
+def test_methods_that_are_not_served(client, method):
+    with pytest.raises(Error, match="^unknown_method: "):
+        client.call(method)
+
+
+def test_options_of_another_method_are_refused_by_name(client):
+    for method, option in (("get", "hard"), ("get", "if_older_ms"), ("refresh", "max_stale_ms"), ("get", "nonsense")):
+        with pytest.raises(Error, match=f"^bad_request: .*{option}"):
+            client.call(method, "item:1", {option: 1})
