@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "core/calls.h"
+#include "core/history.h"
 #include "core/landing.h"
 #include "core/tenure.h"
 
@@ -91,6 +92,7 @@ static void take_result(struct engine *engine, struct flight *flight, int64_t no
 		.has_version = built->has_version,
 		.absent = built->outcome == BUILD_NO_ROW,
 		.fence = flight->fence,
+		.history = built->history,
 		.covers = flight->want_min_version ? flight->min_version : 0,
 		.generated_at_us = flight->result.generated_at_us,
 		.build_us = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX,
@@ -124,6 +126,13 @@ static int64_t failure_length(struct engine *engine, const struct flight *flight
 	return length + rng_between(&engine->rng, 0, length / 10);
 }
 
+/* The result answers who waited for it; the store does not hear of it. */
+static void release_unkept(struct engine *engine, struct flight *flight, struct effects *effects)
+{
+	flight->saved = false;
+	calls_release(engine, flight, effects);
+}
+
 void building_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
 		       struct effects *effects)
 {
@@ -138,6 +147,10 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 	case BUILD_ROW:
 	case BUILD_NO_ROW:
 		take_result(engine, flight, now_us);
+		if (!history_see(engine, flight->result.history, flight->result.generated_at_us)) {
+			release_unkept(engine, flight, effects);
+			return;
+		}
 		landing_leave_lines(engine, flight);
 		flight_move(flight, FLIGHT_SETTLING);
 		calls_store(flight, STORE_SAVE, effects);

@@ -45,6 +45,8 @@
 	X(saves_refused)                                                                           \
 	X(leases_lost)                                                                             \
 	X(trust_lost)                                                                              \
+	X(histories)                                                                               \
+	X(older_histories)                                                                         \
 	X(timeouts)                                                                                \
 	X(overloaded)                                                                              \
 	X(unavailable)                                                                             \
@@ -89,7 +91,9 @@ struct engine {
 	uint64_t seq;           /* grows with every arrival, load, build and invalidation */
 	uint32_t requests;      /* waiting, the ready ones included */
 	uint32_t leases, slots; /* held by flights */
+	uint64_t history;       /* of the origin, the latest seen; 0: none yet */
 	bool stopping;
+
 	bool trusted;             /* no change can have gone untold … */
 	uint32_t trusts;          /* grows with each loss of trust */
 	int64_t trusted_until_us; /* … before this moment */

@@ -20,10 +20,28 @@ enum entry_phase entry_phase(const struct entry *entry, int64_t now_us)
 	return now_us < entry->stale_until_us ? ENTRY_STALE : ENTRY_DEAD;
 }
 
+uint64_t history_of(uint64_t system, uint32_t timeline)
+{
+	/* The identifier's low bits are a process id and the microsecond of initdb; its high bits
+	   the second. Mixed, so that cutting it loses neither (splitmix64's finaliser). */
+	system = (system ^ (system >> 30)) * 0xbf58476d1ce4e5b9u;
+	system ^= system >> 27;
+	return system << HISTORY_TIMELINE_BITS | (timeline & ((1u << HISTORY_TIMELINE_BITS) - 1));
+}
+
+bool history_is_later(uint64_t a, uint64_t b)
+{
+	return a >> HISTORY_TIMELINE_BITS == b >> HISTORY_TIMELINE_BITS && a > b;
+}
+
 bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row)
 {
-	bool by_version =
-		single_row && a->has_version && b->has_version && !a->absent && !b->absent;
+	if (history_is_later(a->history, b->history))
+		return true;
+	if (history_is_later(b->history, a->history))
+		return false;
+	bool by_version = a->history == b->history && single_row && a->has_version &&
+			  b->has_version && !a->absent && !b->absent;
 	if (by_version && a->version != b->version)
 		return a->version > b->version;
 	return a->fence > b->fence;

@@ -24,13 +24,22 @@ struct entry {
 	int64_t stale_until_us;
 	uint32_t build_us; /* how long the build took; UINT32_MAX: that or longer */
 	uint32_t era;
-	uint64_t history;
+	uint64_t history; /* of the origin it was built at; 0: unknown */
 	bool has_version;
 	bool absent;  /* there is no such row */
 	bool changed; /* expired early by a change or an invalidation */
 };
 
 enum entry_phase { ENTRY_FRESH, ENTRY_STALE, ENTRY_DEAD };
+
+/* The origin's incarnation as one number: its system, and the timeline that a failover or a restore
+   begins. Versions and fences order builds of one history only. */
+enum { HISTORY_TIMELINE_BITS = 24 };
+uint64_t history_of(uint64_t system, uint32_t timeline);
+
+/* Whether `a` has come after `b`: a later timeline of the same system. Of two systems neither has.
+ */
+bool history_is_later(uint64_t a, uint64_t b);
 
 /* The bounds of generated_at + fresh and + stale never overflow: policies are below ten years. */
 
@@ -40,8 +49,8 @@ void entry_set_times(struct entry *entry, const struct policy *policy, int64_t g
 
 enum entry_phase entry_phase(const struct entry *entry, int64_t now_us);
 
-/* Whether `a` replaces `b`: by version where both are rows of a single_row keyspace, ties and all
-   else by fence. */
+/* Whether `a` replaces `b`: in one history by version where both are rows of a single_row keyspace,
+   ties and all else by fence; the later of two histories; of another system the greater fence. */
 bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row);
 
 /* Whether the entry surely contains version `min_version`. */

@@ -1,5 +1,7 @@
 #include "core/ghosts.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 static const int64_t SECOND_US = 1000000;
@@ -17,6 +19,11 @@ void ghosts_close(struct ghosts *ghosts)
 {
 	mem_free(ghosts->at);
 	*ghosts = (struct ghosts){ 0 };
+}
+
+void ghosts_clear(struct ghosts *ghosts)
+{
+	memset(ghosts->at, 0, (size_t)ghosts->sets * GHOST_SET * sizeof(struct ghost));
 }
 
 static struct ghost *set_of(const struct ghosts *ghosts, uint64_t hash)

@@ -31,6 +31,9 @@ struct ghosts {
 int ghosts_init(struct ghosts *ghosts, size_t bytes) __attribute__((warn_unused_result));
 void ghosts_close(struct ghosts *ghosts); /* accepts a zeroed one */
 
+/* Forgets all: versions mean something else from now on. */
+void ghosts_clear(struct ghosts *ghosts);
+
 /* The key with this hash was served in this version, which it may be until `until_us`. */
 void ghosts_note(struct ghosts *ghosts, uint64_t hash, int64_t version, int64_t until_us,
 		 int64_t now_us);

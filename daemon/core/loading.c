@@ -1,6 +1,7 @@
 #include "core/loading.h"
 
 #include "base/check.h"
+#include "core/history.h"
 #include "core/schedule.h"
 
 void loading_confirm(const struct engine *engine, struct near_entry *ne)
@@ -36,7 +37,8 @@ static bool is_rollback(const struct engine *engine, const struct key *key,
 		return false;
 	if (ghosts_know_better(&engine->near.ghosts, key->hash, entry->version, now_us))
 		return true;
-	return ne && entry_phase(&ne->entry, now_us) != ENTRY_DEAD && ne->entry.has_version &&
+	return ne && ne->entry.history == entry->history &&
+	       entry_phase(&ne->entry, now_us) != ENTRY_DEAD && ne->entry.has_version &&
 	       entry->version < ne->entry.version;
 }
 
@@ -123,7 +125,8 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 					  flight->key.keyspace->policy->stale_us);
 		return false;
 	}
-	if (is_rollback(engine, &flight->key, ne, &op->entry, now_us))
+	if (!history_see(engine, op->entry.history, op->entry.generated_at_us) ||
+	    is_rollback(engine, &flight->key, ne, &op->entry, now_us))
 		return false; /* what counts as never stored; built anew, it will be replaced */
 	uint64_t fence = ne ? ne->entry.fence : 0;
 	bool confirmed = ne && ne->trust == engine->trusts;

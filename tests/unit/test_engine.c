@@ -498,6 +498,47 @@ Test(engine, a_build_overtaken_by_an_invalidation_is_fresh_for_nobody_after_it)
 	}
 }
 
+Test(engine, after_a_failover_what_was_built_before_expires_and_lower_versions_count)
+{
+	world.policy.single_row = true;
+	world.policy.fresh_us = 600 * SECOND;
+	world.policy.stale_us = 600 * SECOND;
+	world.script.version = 100;
+	world.script.history = history_of(4711, 1);
+	world_get(&world, &herd[0], "a");
+	world_get(&world, &herd[1], "b");
+	world_run(&world, SECOND);
+	world.script.version = 7; /* the standby had not got the last ones */
+	world.script.history = history_of(4711, 2);
+	world_refresh(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	world_get(&world, &herd[0], "a");
+	ASSERT_VALUE(&herd[0], "fresh", "v3");
+	cr_assert_eq(herd[0].answer.version, 7);
+	int builds = world.builds;
+	for (int i = 0; i < 320; i++) {
+		world_get(&world, &herd[1], "b");
+		world_run(&world, 100 * MS);
+	}
+	cr_assert_eq(world.builds, builds + 1, "the other key was not built anew");
+	cr_assert_eq(herd[1].answer.version, 7);
+}
+
+Test(engine, what_an_old_primary_says_is_kept_by_nobody)
+{
+	world.script.history = history_of(4711, 2);
+	world_get(&world, &herd[0], "a");
+	world_run(&world, SECOND);
+	world.script.history = history_of(4711, 1);
+	world.script.value = "old primary";
+	world_refresh(&world, &herd[1], "a");
+	world_run(&world, SECOND);
+	cr_assert_eq(herd[1].answer.status, STATUS_OK);
+	world_get(&world, &herd[2], "a");
+	ASSERT_VALUE(&herd[2], "fresh", "v1");
+	cr_assert_eq(world.engine->counters.older_histories, 1);
+}
+
 Test(engine, an_invalidated_keyspace_is_refreshed_key_by_key_over_its_time)
 {
 	world.policy.stale_us = 60 * SECOND;

@@ -77,6 +77,7 @@ static void origin_end(struct world *world, struct origin_build *run)
 		build->value = run->script.null ? NULL : value_create(value, strlen(value));
 		build->has_version = run->script.version != 0;
 		build->version = run->script.version;
+		build->history = run->script.history;
 	}
 	if (run->script.text)
 		build->text = value_create(run->script.text, strlen(run->script.text));

@@ -21,6 +21,7 @@ struct script {
 	enum build_outcome outcome;
 	int64_t takes_us;
 	int64_t version; /* 0: no version */
+	uint64_t history;
 	bool null;
 	const char *value; /* NULL: "v" and the build's number */
 	enum status status;
