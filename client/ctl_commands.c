@@ -1,4 +1,5 @@
 /* What segarctl can do: each command asks by libsegar and shows what it is told. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,40 @@ static enum ctl_exit run_invalidate(struct ctl *ctl, const struct command *comma
 	return with_key(ctl, segar_invalidate, show_done);
 }
 
+static enum ctl_exit bad_spread(const char *text)
+{
+	fprintf(stderr, "segarctl: SPREAD_MS is a number of milliseconds, not %s\n", text);
+	return CTL_USAGE;
+}
+
+/* invalidate of {keyspace, spread_ms}: every key of it, over that time. */
+static enum ctl_exit run_invalidate_keyspace(struct ctl *ctl, const struct command *command)
+{
+	struct wire_buf params;
+	enum ctl_exit exit_code;
+	char *end = NULL;
+	long long spread_ms = 0;
+
+	(void)command;
+	if (ctl->args_count > 1) {
+		errno = 0;
+		spread_ms = strtoll(ctl->args[1], &end, 10);
+		if (end == ctl->args[1] || *end || spread_ms < 0 || errno)
+			return bad_spread(ctl->args[1]);
+	}
+	wire_buf_init(&params, WIRE_REQUEST_MAX);
+	wire_buf_map(&params, 2);
+	wire_buf_str(&params, "keyspace");
+	wire_buf_str(&params, ctl->args[0]);
+	wire_buf_str(&params, "spread_ms");
+	wire_buf_int(&params, spread_ms);
+	exit_code = show(
+		ctl, segar_call(ctl->c, "invalidate", params.data, params.len, 1, &ctl->options),
+		show_done);
+	wire_buf_close(&params);
+	return exit_code;
+}
+
 static enum ctl_exit run_inspect(struct ctl *ctl, const struct command *command)
 {
 	(void)command;
@@ -156,6 +191,9 @@ const struct command commands[] = {
 	{ "refresh", KEY, "build a value anew", 1, KEY_MAX, OPTION_IN(REFRESH), run_refresh },
 	{ "invalidate", KEY, "what is cached is no longer fresh", 1, KEY_MAX, OPTION_IN(INVALIDATE),
 	  run_invalidate },
+	{ "invalidate-keyspace", "KEYSPACE [SPREAD_MS]",
+	  "no key of it is fresh any longer, one after the other", 1, 2, 0,
+	  run_invalidate_keyspace },
 	{ "inspect", KEY, "show all that the daemon knows of a key", 1, KEY_MAX, 0, run_inspect },
 	{ "hello", "", "show the daemon's name, version and methods", 0, 0, 0, run_plain },
 	{ "ping", "", "ask whether it answers", 0, 0, 0, run_plain },

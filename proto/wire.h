@@ -6,8 +6,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "proto/status.h"
 
@@ -30,6 +32,11 @@ struct wire_span {
 	const char *data;
 	size_t len;
 };
+
+static inline bool wire_span_is(struct wire_span span, const char *text)
+{
+	return span.len == strlen(text) && memcmp(span.data, text, span.len) == 0;
+}
 
 /* Why something was refused, for the one who sent it. Filled only by functions that fail. */
 struct wire_error {

@@ -1,18 +1,20 @@
 /* Every ceiling of the daemon in one place. The configuration may ask for less, never for more. */
 #pragma once
 
+#include "proto/wire.h"
+
 enum {
 	KEYSPACES_MAX = 256,
-	KEYSPACE_NAME_MAX = 64,    /* bytes */
-	KEY_ARGS_MAX = 16,         /* parameters of a keyspace's query */
-	KEY_BYTES_MAX = 16 * 1024, /* decoded arguments of one key, in all */
-	VALUE_BYTES_MAX = 16 * 1024 * 1024,
-	FRAME_BYTES_MAX = 1024 * 1024, /* one request */
-	FRAME_DEPTH_MAX = 16,          /* nesting of one message */
-	MGET_KEYS_MAX = 1000,
-	ERROR_TEXT_MAX = 1024, /* bytes of an error that is kept or sent */
-	SOCKET_PATH_MAX = 107, /* sun_path less its NUL */
-	WAIT_MS_MAX = 300000,
+	KEYSPACE_NAME_MAX = WIRE_KEYSPACE_MAX, /* bytes */
+	KEY_ARGS_MAX = WIRE_KEY_ARGS_MAX,      /* parameters of a keyspace's query */
+	KEY_BYTES_MAX = WIRE_KEY_BYTES_MAX,    /* decoded arguments of one key, in all */
+	VALUE_BYTES_MAX = WIRE_VALUE_MAX,
+	FRAME_BYTES_MAX = WIRE_REQUEST_MAX, /* one request */
+	FRAME_DEPTH_MAX = WIRE_DEPTH_MAX,   /* nesting of one message */
+	MGET_KEYS_MAX = WIRE_MGET_KEYS_MAX,
+	ERROR_TEXT_MAX = WIRE_ERROR_TEXT_MAX, /* bytes of an error that is kept or sent */
+	SOCKET_PATH_MAX = 107,                /* sun_path less its NUL */
+	WAIT_MS_MAX = WIRE_WAIT_MS_MAX,
 	CONFIG_BYTES_MAX = 1024 * 1024, /* the configuration file */
 	CONFIG_DEPTH_MAX = 8,           /* its nesting */
 	QUERY_BYTES_MAX = 64 * 1024,    /* of one keyspace */

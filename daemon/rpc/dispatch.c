@@ -124,6 +124,69 @@ static enum status serve_mget(struct ask *ask, struct wire_error *error)
 	return status;
 }
 
+/* One pair of {keyspace, spread_ms}; each may be there once. */
+static enum status read_spread(struct ask *ask, struct wire_span *name, int64_t *spread_ms,
+			       struct wire_error *error)
+{
+	char quoted[WIRE_QUOTED_MAX];
+	struct mp_value value;
+	struct wire_span option;
+
+	if (!reader_text(&ask->params, &option))
+		return wire_refuse(error, STATUS_BAD_REQUEST, "the name of an option is no string");
+	if (wire_span_is(option, "keyspace") && !name->data) {
+		if (!reader_text(&ask->params, name))
+			return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace must be a string");
+		return STATUS_OK;
+	}
+	if (wire_span_is(option, "spread_ms") && *spread_ms == OPTION_UNSET) {
+		if (!reader_next(&ask->params, &value) || value.type != MP_INT ||
+		    value.number < 0 || value.number > SPREAD_MS_MAX)
+			return wire_refuse(error, STATUS_BAD_REQUEST,
+					   "spread_ms must be an integer from 0 to %d",
+					   SPREAD_MS_MAX);
+		*spread_ms = value.number;
+		return STATUS_OK;
+	}
+	return wire_refuse(
+		error, STATUS_BAD_REQUEST,
+		"invalidate of a keyspace takes keyspace and spread_ms, once each, but got \"%s\"",
+		wire_quote(option.data, option.len, quoted));
+}
+
+static enum status invalidate_keyspace(struct ask *ask, struct wire_error *error)
+{
+	struct engine *engine = ask->peer->server->pump->engine;
+	char quoted[WIRE_QUOTED_MAX];
+	struct wire_span name = { 0 };
+	int64_t spread_ms = OPTION_UNSET;
+	struct keyspace *keyspace;
+	enum status status;
+	struct key key;
+	uint32_t pairs;
+
+	if (!reader_map(&ask->params, &pairs))
+		return wire_refuse(error, STATUS_BAD_REQUEST, "the params are not whole");
+	/* Ends with the bytes or at the first repetition, whatever the count claims. */
+	for (uint32_t i = 0; i < pairs; i++) {
+		status = read_spread(ask, &name, &spread_ms, error);
+		if (status != STATUS_OK)
+			return status;
+	}
+	if (!reader_at_end(&ask->params))
+		return wire_refuse(error, STATUS_BAD_REQUEST, "invalidate has too many params");
+	if (!name.data)
+		return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace is missing");
+	keyspace = engine_keyspace(engine, name.data, name.len);
+	if (!keyspace)
+		return wire_refuse(error, STATUS_UNKNOWN_KEYSPACE, "there is no keyspace \"%s\"",
+				   wire_quote(name.data, name.len, quoted));
+	engine_key(engine, keyspace, keyspace->policy->name, name.len, &key);
+	keyop_invalidate_keyspace(ask->peer, ask->id, &key,
+				  spread_ms == OPTION_UNSET ? 0 : spread_ms * 1000);
+	return STATUS_OK;
+}
+
 static enum status serve_invalidate(struct ask *ask, struct wire_error *error)
 {
 	struct options options;
@@ -132,8 +195,7 @@ static enum status serve_invalidate(struct ask *ask, struct wire_error *error)
 	struct key key;
 
 	if (reader_peek(&ask->params, &first) && first.type == MP_MAP)
-		return wire_refuse(error, STATUS_BAD_REQUEST,
-				   "invalidate of a keyspace is not served yet");
+		return invalidate_keyspace(ask, error);
 	status = read_key_and_options(ask, &key, &options, error);
 	if (status == STATUS_OK)
 		keyop_invalidate(ask->peer, ask->id, &key, options.hard == 1);

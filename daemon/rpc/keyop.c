@@ -94,6 +94,22 @@ void keyop_invalidate(struct peer *peer, uint32_t id, const struct key *key, boo
 	pump_invalidate(peer->server->pump, &op->invalidation);
 }
 
+void keyop_invalidate_keyspace(struct peer *peer, uint32_t id, const struct key *key,
+			       int64_t spread_us)
+{
+	struct key own_key;
+	struct keyop *op = keyop_create(peer, id, key, &own_key);
+
+	if (!op)
+		return;
+	op->invalidation = (struct invalidation){
+		.key = own_key,
+		.spread_us = spread_us,
+		.done = keyop_on_invalidated,
+	};
+	pump_invalidate_keyspace(peer->server->pump, &op->invalidation);
+}
+
 static void keyop_on_inspected(struct inspection *inspection)
 {
 	struct keyop *op = container_of(inspection, struct keyop, inspection);

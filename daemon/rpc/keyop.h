@@ -16,6 +16,8 @@ struct peer;
 /* Start one for the key, whose bytes are borrowed for the call. The reply comes later, or at once
  * where it must be refused. */
 void keyop_invalidate(struct peer *peer, uint32_t id, const struct key *key, bool hard);
+void keyop_invalidate_keyspace(struct peer *peer, uint32_t id, const struct key *key,
+			       int64_t spread_us);
 void keyop_inspect(struct peer *peer, uint32_t id, const struct key *key);
 
 /* Parts the connection from its operations: they will reply to nobody. */

@@ -13,6 +13,8 @@
 #include "base/limits.h"
 
 enum {
+	SPREAD_MS_MAX = 24 * 3600 * 1000, /* over which a keyspace may be invalidated */
+
 	LISTEN_BACKLOG = 4096,
 	ACCEPTS_PER_TURN = 64,
 	ACCEPT_PAUSE_MS = 100, /* when there is no file descriptor left to refuse with */
