@@ -29,9 +29,9 @@
 
 #include "base/list.h"
 #include "base/rng.h"
+#include "base/store_url.h"
 #include "store/adapter.h"
 #include "store/store_error.h"
-#include "base/store_url.h"
 
 /* X(NAME, name, states it may go to) */
 #define LINK_STATE_MAP(X)                                                                          \

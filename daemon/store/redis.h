@@ -21,9 +21,9 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/store_url.h"
 #include "core/store.h"
 #include "store/store_error.h"
-#include "base/store_url.h"
 
 struct redis_store;
 
