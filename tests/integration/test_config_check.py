@@ -68,10 +68,8 @@ keyspaces:
 
 @pytest.mark.parametrize("section, value", [
     ("metrics", {"listen": "127.0.0.1:9633"}),
-    ("state_dir", "/var/lib/segar"),
     ("warm", [{"name": "deploy", "query": "SELECT 'a'", "rate": "50/s"}]),
     ("access", [{"uid": 0, "methods": ["get"]}]),
-    ("store", {"url": "redis://127.0.0.1:6379/0"}),
 ])
 def test_what_is_not_served_yet_is_refused_by_name(check, good, section, value):
     code, said = check({**good, section: value})
