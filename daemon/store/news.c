@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/log.h"
 #include "store/messages.h"
 #include "store/redis_state.h"
@@ -56,6 +58,18 @@ int64_t news_take_epoch(struct redis_store *redis, const char *keyspace, size_t 
 		redis->listener.epoch(redis->listener.impl, keyspace, len, line->moment_us,
 				      line->spread_us);
 	return line->moment_us;
+}
+
+void news_tell_epochs(struct redis_store *redis)
+{
+	const struct store_listener *listener = &redis->listener;
+	redis->epochs_untold = false;
+	for (uint32_t i = 0; i < redis->epochs.count && listener->epoch; i++) {
+		const struct epoch_page *page = &redis->epochs.pages[i];
+		for (uint32_t j = 0; j < page->count; j++)
+			listener->epoch(listener->impl, page->keyspace, strlen(page->keyspace),
+					page->lines[j].moment_us, page->lines[j].spread_us);
+	}
 }
 
 void news_on_message(struct redis_store *redis, const char *bytes, size_t len)

@@ -323,6 +323,8 @@ static void redis_on_turn(uv_idle_t *handle)
 {
 	struct redis_store *redis = handle->data;
 	CHECK(uv_idle_stop(handle) == 0);
+	if (redis->epochs_untold)
+		news_tell_epochs(redis);
 	redis_go_on(redis);
 	/* Answers submit anew: those wait for the next turn. */
 	for (size_t n = redis->answered.count; n > 0; n--) {
@@ -466,6 +468,8 @@ int redis_store_create(uv_loop_t *loop, const struct redis_options *options,
 void redis_store_listen(struct redis_store *redis, const struct store_listener *listener)
 {
 	redis->listener = *listener;
+	redis->epochs_untold = redis->epochs.count > 0;
+	redis_kick(redis);
 }
 
 void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats)

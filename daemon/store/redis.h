@@ -82,7 +82,8 @@ struct redis_stats {
 int redis_store_create(uv_loop_t *loop, const struct redis_options *options,
 		       struct redis_store **ret_redis) __attribute__((warn_unused_result));
 
-/* Whom to tell what the store tells by itself; before the loop runs. Without one, nobody. */
+/* Whom to tell what the store tells by itself. Without one, nobody; who comes later is told, on the
+   next turn, what still holds: the epochs. */
 void redis_store_listen(struct redis_store *redis, const struct store_listener *listener);
 
 /* The interface that the pump takes; valid until redis_store_close. Operations under way when it is

@@ -83,6 +83,7 @@ struct redis_store {
 	uint32_t errands;     /* not answered */
 	size_t values_bytes;  /* sent to `values`, not answered */
 	uv_idle_t turn;       /* runs while there is something to tell */
+	bool epochs_untold;   /* to a listener that came later */
 	bool is_open;         /* `opened` has fired */
 	bool closing;
 	uint32_t handles; /* of our own, to be closed */
@@ -129,3 +130,4 @@ void news_lost(struct redis_store *redis);
 /* An epoch has been heard of: whoever listens is told, if it is new. Its moment on our clock. */
 int64_t news_take_epoch(struct redis_store *redis, const char *keyspace, size_t len,
 			int64_t store_us, int64_t spread_us);
+void news_tell_epochs(struct redis_store *redis); /* all that are known */

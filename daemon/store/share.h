@@ -2,17 +2,19 @@
  *
  * Each place has moments of its own, the same for all who can work them out:
  *
- *   (k * fleet + place) / rate,   k = 0, 1, 2 …,   in seconds of the fleet clock
+ *   (k * fleet + turn) / rate,   k = 0, 1, 2 …,   in seconds of the fleet clock
  *
- * so that the shares of many interleave instead of clumping, and the fleet as a whole keeps to the
- * rate, whatever part of it is out of touch. Pure; any thread.
+ * where `turn` is the place's in an order that puts neighbours far apart. So the shares of many
+ * interleave instead of clumping, and the fleet as a whole keeps to the rate, whatever part of it
+ * is out of touch. Pure; any thread.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* What is given out of a budget: nine tenths, the rest is for jitter. Where a place's turn comes
-   less than once in some seconds, eight tenths: who comes and goes weighs more there. */
+/* What is given out of a budget: nine tenths, the rest is for jitter. Less where a place's turn
+   comes less than once a second: then the shares of those out of touch, if these are unlucky ones,
+   may clump all the same. */
 double share_rate(double budget_per_s, uint32_t fleet);
 
 /* The first moment of this place that is not before `from_us`. */
