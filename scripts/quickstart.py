@@ -48,17 +48,17 @@ class Tour:
         self.folder = folder
         self.build = folder / "build"
         self.socket = folder / "segard.sock"
+        self.building = None
         self.postgres = None
         self.segard = None
 
     def build_segar(self):
         with step("Building segar"):
-            log = self.folder / "build.log"
-            with open(log, "wb") as output:
-                for command in (["meson", "setup", self.build, ROOT, "-Dbuildtype=release", "-Dtests=disabled"],
-                                ["ninja", "-C", self.build]):
-                    if subprocess.run(command, stdout=output, stderr=output).returncode:
-                        sys.exit(f"\n{log.read_text()}\nThe build failed; its messages are above.")
+            for command in (["meson", "setup", self.build, ROOT, "-Dbuildtype=release", "-Dtests=disabled"],
+                            ["ninja", "-C", self.build]):
+                self.building = Process(command, self.folder / "build.log")
+                if self.building.wait(timeout=600):
+                    sys.exit(f"\n{self.building.output()}\nThe build failed; its messages are above.")
 
     def start_postgres(self):
         with step(f"Starting a throw-away PostgreSQL: {PRODUCTS:,} products, {BUILD_MS} ms to read one"):
@@ -163,15 +163,23 @@ To play on, in another terminal:
   less {self.folder}/segard.yaml""")
 
     def end(self):
-        if self.segard and self.segard.running():
+        """Ends and removes all of it. False if segard did not end well."""
+        code = 0
+        if self.segard:
             self.segard.signal(signal.SIGTERM)
             try:
-                self.segard.wait()
+                code = self.segard.wait()
             except subprocess.TimeoutExpired:
                 self.segard.kill()
+                code = "no end at all"
+            if code:
+                print(f"\n{self.segard.output()}\nsegard ended with {code}; its messages are above.")
         if self.postgres:
             self.postgres.remove()
+        if self.building:
+            self.building.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+        return code == 0
 
 
 class TimedClient(Client):
@@ -219,11 +227,12 @@ def main():
     folder.chmod(0o755)
     print(f"All of this lives in {folder}, which is removed at the end.\n")
     tour = Tour(folder)
+    code = None
     try:
         tour.build_segar()
         tour.start_postgres()
         tour.start_segard()
-        shown = [tour.cold_herd(), tour.hot_reads(), tour.update()]
+        code = 0 if all([tour.cold_herd(), tour.hot_reads(), tour.update()]) else 1
         if arguments.stay:
             tour.play_on()
             print("\nRunning until Ctrl-C.", flush=True)
@@ -231,14 +240,14 @@ def main():
                 pause(1)
         else:
             print("\nscripts/quickstart --stay keeps it running, and says with which commands to play on.")
-        return 0 if all(shown) else 1
     except KeyboardInterrupt:
         print("\nEnding.", flush=True)
-        return 0 if arguments.stay else 130
+        code = 130 if code is None else code
     finally:
         # a second Ctrl-C must not leave half of it behind
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        tour.end()
+        ended_well = tour.end()
+    return code if ended_well else 1
 
 
 if __name__ == "__main__":
