@@ -15,12 +15,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 from harness.postgres import BIN, Postgres, initdb  # noqa: E402
 from harness.process import Process  # noqa: E402
+from harness.redis import Redis  # noqa: E402
 from harness.wait import pause, wait_until  # noqa: E402
 from harness.wire import Client, collect  # noqa: E402
 
 PRODUCTS = 100_000
 HERD = 1_000
 BUILD_MS = 800
+HOSTS = ("a", "b")  # a daemon each, as if on two machines
 HOT_S = 3
 
 SHOP = f"""
@@ -47,10 +49,12 @@ class Tour:
     def __init__(self, folder):
         self.folder = folder
         self.build = folder / "build"
-        self.socket = folder / "segard.sock"
+        self.sockets = [folder / f"segard-{name}.sock" for name in HOSTS]
+        self.socket = self.sockets[0]
         self.building = None
         self.postgres = None
-        self.segard = None
+        self.redis = None
+        self.segards = []
 
     def build_segar(self):
         with step("Building segar"):
@@ -70,29 +74,38 @@ class Tour:
             self.postgres.psql("-f", ROOT / "sql" / "install.sql", dbname="shop")
             self.postgres.psql("-1", dbname="shop", stdin=SHOP)
 
-    def start_segard(self):
-        with step("Starting segard"):
-            config = self.folder / "segard.yaml"
-            config.write_text(f"""\
-listen: {{ socket: {self.socket}, mode: "0666" }}
-store:  {{ url: none }}
-origin: {{ dsn: {json.dumps(self.postgres.dsn("shop", "segard"))}, concurrency: 40, budget: 200/s }}
+    def start_redis(self):
+        with step("Starting a throw-away Redis, which the daemons share"):
+            self.redis = Redis(self.folder / "redis")
+            self.redis.start()
+
+    def start_segards(self):
+        with step(f"Starting {len(HOSTS)} daemons, as if on {len(HOSTS)} hosts"):
+            for name, socket in zip(HOSTS, self.sockets):
+                (self.folder / f"segard-{name}.yaml").write_text(f"""\
+listen: {{ socket: {socket}, mode: "0666" }}
+store:  {{ url: "{self.redis.url}" }}
+origin: {{ dsn: {json.dumps(self.postgres.dsn("shop", "segard"))}, concurrency: 40, budget: 200/s, fleet: {len(HOSTS)} }}
 keyspaces:
   - name: product
     query: SELECT value, version FROM product_page($1)
     single_row: true
     fresh: 10m
     stale: 30s
-    wait: 5s
+    wait: 8s
 """)
-            self.segard = Process([self.build / "daemon" / "segard", "--config", config], self.folder / "segard.log")
-            wait_until(self.segard_answers, what="segard to answer")
+                self.segards.append(self.start_segard(name))
+            wait_until(lambda: all(map(self.segard_answers, self.segards, self.sockets)), what="the daemons to answer")
 
-    def segard_answers(self):
-        if not self.segard.running():
-            sys.exit(f"\n{self.segard.output()}\nsegard ended; its messages are above.")
+    def start_segard(self, name):
+        return Process([self.build / "daemon" / "segard", "--config", self.folder / f"segard-{name}.yaml"],
+                       self.folder / f"segard-{name}.log")
+
+    def segard_answers(self, segard, socket):
+        if not segard.running():
+            sys.exit(f"\n{segard.output()}\nsegard ended; its messages are above.")
         try:
-            with Client(self.socket) as client:
+            with Client(socket) as client:
                 return client.call("ping") == "pong"
         except OSError:
             return False
@@ -105,8 +118,8 @@ keyspaces:
         return calls
 
     def cold_herd(self):
-        say(f"A cold herd: {HERD:,} clients ask for product 42 at once, and nobody has it yet")
-        clients = [TimedClient(self.socket) for _ in range(HERD)]
+        say(f"A cold herd: {HERD:,} clients on both hosts ask for product 42 at once, and nobody has it yet")
+        clients = [TimedClient(self.sockets[i % len(HOSTS)]) for i in range(HERD)]
         before = self.builds()
         requests = [(client, client.timed_send("get", "product:42", {})) for client in clients]
         replies = collect(requests)
@@ -149,6 +162,31 @@ keyspaces:
             new = show("refreshed")
         return new[0] > old[0] and new[1] == 4242
 
+    def takeover(self):
+        say(f"A builder that dies: host {HOSTS[0]} is building product 7 when it is killed; host {HOSTS[1]} waits for it")
+        before = self.builds()
+        with Client(self.sockets[0]) as builder, TimedClient(self.sockets[1]) as waiter:
+            builder.send("get", "product:7", {})
+            wait_until(lambda: self.is_building(), what="the build to begin")
+            request = waiter.timed_send("get", "product:7", {})
+            wait_until(lambda: waiter.call("stats")["waiters"] == 1, what="the other host to wait")
+            self.segards[0].kill()
+            (reply,) = collect([(waiter, request)])
+            fact("answered", f"product 7, {reply['state']}, after {waiter.arrived_at - waiter.sent_at:.1f} s: when the "
+                 "dead one's lease had lapsed")
+        wait_until(lambda: self.builds() > before, what="PostgreSQL to count")
+        fact("builds", f"{self.builds() - before} came to an end, as PostgreSQL counted them; the dead one's is lost")
+        self.segards[0] = self.start_segard(HOSTS[0])
+        wait_until(lambda: self.segard_answers(self.segards[0], self.sockets[0]), what="the killed daemon to be back")
+        return reply["state"] == "fresh"
+
+    def is_building(self):
+        """Whether PostgreSQL runs the query for anyone: nothing else is asked for here."""
+        ((running,),) = self.postgres.sql("""
+            SELECT count(*) FROM pg_stat_activity
+            WHERE state = 'active' AND usename = 'segard' AND query LIKE '%product_page%'""", dbname="shop")
+        return running == 1
+
     def play_on(self):
         ctl = f"{self.build}/client/segarctl -s {self.socket}"
         psql = shlex.join(map(str, [BIN / "psql", "-U", "postgres", "-h", self.postgres.folder, "shop"]))
@@ -160,25 +198,30 @@ To play on, in another terminal:
   {ctl} stats
   {ctl} bench product:7
   {psql}
-  less {self.folder}/segard.yaml""")
+  less {self.folder}/segard-{HOSTS[0]}.yaml""")
 
     def end(self):
         """Ends and removes all of it. False if segard did not end well."""
-        code = 0
-        if self.segard:
-            self.segard.signal(signal.SIGTERM)
-            try:
-                code = self.segard.wait()
-            except subprocess.TimeoutExpired:
-                self.segard.kill()
-                code = "no end at all"
-            if code:
-                print(f"\n{self.segard.output()}\nsegard ended with {code}; its messages are above.")
+        ended_well = all([self.end_segard(segard) for segard in self.segards])
+        if self.redis:
+            self.redis.remove()
         if self.postgres:
             self.postgres.remove()
         if self.building:
             self.building.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+        return ended_well
+
+    @staticmethod
+    def end_segard(segard):
+        segard.signal(signal.SIGTERM)
+        try:
+            code = segard.wait()
+        except subprocess.TimeoutExpired:
+            segard.kill()
+            code = "no end at all"
+        if code:
+            print(f"\n{segard.output()}\nsegard ended with {code}; its messages are above.")
         return code == 0
 
 
@@ -231,12 +274,13 @@ def main():
     try:
         tour.build_segar()
         tour.start_postgres()
-        tour.start_segard()
-        code = 0 if all([tour.cold_herd(), tour.hot_reads(), tour.update()]) else 1
+        tour.start_redis()
+        tour.start_segards()
+        code = 0 if all([tour.cold_herd(), tour.hot_reads(), tour.update(), tour.takeover()]) else 1
         if arguments.stay:
             tour.play_on()
             print("\nRunning until Ctrl-C.", flush=True)
-            while tour.segard.running():
+            while all(segard.running() for segard in tour.segards):
                 pause(1)
         else:
             print("\nscripts/quickstart --stay keeps it running, and says with which commands to play on.")
