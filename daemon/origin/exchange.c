@@ -74,7 +74,8 @@ static bool send_sql(struct exchange *exchange, PGconn *pg, enum exchange_step s
 			 PQsendQueryParams(pg, sql, 0, NULL, NULL, NULL, NULL, 0));
 }
 
-/* What the session must have before any statement of ours: a limit, and an end when we are gone. */
+/* What the session must have before any statement of ours: a limit, and an end when we are gone;
+ * and what we must know of it. */
 static bool send_settings(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
 {
 	int64_t timeout_ms = exchange_timeout_ms(exchange);
@@ -84,6 +85,11 @@ static bool send_settings(struct exchange *exchange, struct exchange_session *se
 	    !send_sql(exchange, pg, STEP_SETTING, "SET client_connection_check_interval = '1s'"))
 		return false;
 	session->settled = true;
+	if (!session->asked_system &&
+	    !send_step(exchange, pg, STEP_SYSTEM,
+		       PQsendQueryParams(pg, GUARD_SYSTEM_SQL, 0, NULL, NULL, NULL, NULL, 1)))
+		return false;
+	session->asked_system = true;
 	if (session->timeout_ms == timeout_ms)
 		return true;
 	session->timeout_ms = timeout_ms;
@@ -233,12 +239,29 @@ static void refuse_from_result(struct exchange *exchange, const PGresult *result
 		statement_refuse(exchange->statement, exchange->trouble.text);
 }
 
-static void on_description(struct exchange *exchange, const PGresult *result)
+/* A role that may not read it gets an error, or no row; a cancel says nothing: to be asked again.
+ */
+static void on_system(struct exchange_session *session, const PGresult *result)
+{
+	struct trouble trouble;
+
+	if (is_error(result)) {
+		trouble_from_result(&trouble, result, false);
+		session->is_hidden = !strncmp(trouble.sqlstate, "42", 2);
+		session->asked_system = session->is_hidden;
+	} else if (PQresultStatus(result) == PGRES_TUPLES_OK) {
+		session->system = outcome_system(result);
+		session->is_hidden = session->system == 0;
+	}
+}
+
+static void on_description(struct exchange *exchange, const struct exchange_session *session,
+			   const PGresult *result)
 {
 	struct trouble trouble;
 
 	exchange->is_learned = true;
-	switch (statement_learn(exchange->statement, result)) {
+	switch (statement_learn(exchange->statement, result, !session->is_hidden)) {
 	case 0:
 		return;
 	case -ENOMEM:
@@ -252,13 +275,14 @@ static void on_description(struct exchange *exchange, const PGresult *result)
 	exchange_fail(exchange, &trouble);
 }
 
-static void on_rows(struct exchange *exchange, const PGresult *result)
+static void on_rows(struct exchange *exchange, const struct exchange_session *session,
+		    const PGresult *result)
 {
 	struct trouble trouble;
 
 	if (exchange->has_trouble)
 		return; /* an older statement of that name has run */
-	if (outcome_read(exchange->build, result, exchange->ticket, &trouble) == 0)
+	if (outcome_read(exchange->build, result, exchange->ticket, session->system, &trouble) == 0)
 		exchange->has_answer = true;
 	else
 		exchange_fail(exchange, &trouble);
@@ -280,6 +304,8 @@ static bool is_doubtful(struct exchange *exchange, struct exchange_session *sess
 	if (strncmp(exchange->trouble.sqlstate, "42", 2))
 		return false;
 	exchange->doubted = statement->generation;
+	if (!strcmp(exchange->trouble.sqlstate, "42501"))
+		session->asked_system = false; /* what we add may be what our role may not do */
 	return true;
 }
 
@@ -318,6 +344,9 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 	switch (exchange->steps[exchange->steps_done]) {
 	case STEP_SETTING:
 		break;
+	case STEP_SYSTEM:
+		on_system(session, result);
+		break;
 	case STEP_TIMEOUT:
 		if (is_error(result))
 			session->timeout_ms = 0; /* a cancel hit it: to be set again */
@@ -332,7 +361,7 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 		break;
 	case STEP_DESCRIBE:
 		if (!exchange->has_trouble && !is_error(result))
-			on_description(exchange, result);
+			on_description(exchange, session, result);
 		break;
 	case STEP_PREPARE:
 		if (is_error(result)) {
@@ -346,7 +375,7 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 		if (is_error(result))
 			on_execute_error(exchange, session, result);
 		else if (PQresultStatus(result) == PGRES_TUPLES_OK)
-			on_rows(exchange, result);
+			on_rows(exchange, session, result);
 		break;
 	}
 }

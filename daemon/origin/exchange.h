@@ -29,6 +29,9 @@ struct exchange_locks {
 /* The server's side of the session, as far as this side has set it. */
 struct exchange_session {
 	bool settled;       /* the lasting settings were sent */
+	bool asked_system;  /* for the system's identifier */
+	bool is_hidden;     /* our role may not read the origin's history */
+	uint64_t system;    /* the identifier; 0: hidden, or not known yet */
 	int64_t timeout_ms; /* statement_timeout; 0: the role's own */
 	uint32_t *prepared; /* borrowed; per keyspace the generation that is prepared; 0: none */
 	uint32_t tickets;   /* handed out so far */
@@ -38,6 +41,7 @@ struct exchange_session {
    one leaves the next alone. */
 enum exchange_step {
 	STEP_SETTING,  /* SET of what not every server has: an error does no harm */
+	STEP_SYSTEM,   /* ask which system this is: needs not be readable */
 	STEP_TIMEOUT,  /* SET statement_timeout */
 	STEP_DROP,     /* DEALLOCATE of what is outdated */
 	STEP_QUERY,    /* prepare the bare query, unnamed … */

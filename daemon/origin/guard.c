@@ -26,6 +26,22 @@ static const char *value_expression(uint32_t type)
 	return "CASE WHEN num_nonnulls(segar_s.value) = 1 THEN format('%s', segar_s.value) END";
 }
 
+/* What TIMELINE calls, as GUARD_SYSTEM_SQL asks for: PostgreSQL checks the privilege for each when
+ * the statement starts, also for those in a branch that is not taken. */
+#define MAY(function) "pg_catalog.has_function_privilege('pg_catalog." function "', 'execute')"
+
+const char GUARD_SYSTEM_SQL[] =
+	"SELECT system_identifier FROM pg_catalog.pg_control_system() WHERE " MAY(
+		"pg_control_checkpoint()") " AND " MAY("pg_control_recovery()") " AND " //
+	MAY("pg_walfile_name(pg_lsn)") " AND " MAY("pg_current_wal_insert_lsn()");
+
+#define TIMELINE                                                                                   \
+	"CASE WHEN pg_catalog.pg_is_in_recovery() THEN"                                            \
+	" (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)"                            \
+	" FROM pg_catalog.pg_control_checkpoint() c, pg_catalog.pg_control_recovery() r)"          \
+	" ELSE ('x' || substr(pg_catalog.pg_walfile_name("                                         \
+	"pg_catalog.pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer END"
+
 /* The names start with segar_: the query sees them, and its own must win. The query stands on lines
  * of its own, since it may end in a comment. */
 #define GUARD_FORMAT                                                                               \
@@ -33,10 +49,10 @@ static const char *value_expression(uint32_t type)
 	" WHEN NOT pg_catalog.pg_try_advisory_xact_lock($%u, $%u) THEN %d"                         \
 	" WHEN $%u IS NULL THEN %d"                                                                \
 	" WHEN NOT pg_catalog.pg_try_advisory_xact_lock($%u) THEN %d"                              \
-	" ELSE %d END AS segar_held) "                                                             \
+	" ELSE %d END AS segar_held, %s AS segar_timeline) "                                       \
 	"SELECT segar_g.segar_held, $%u, "                                                         \
 	"pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()),"                           \
-	" segar_q.found, octet_length(segar_q.value),"                                             \
+	" segar_g.segar_timeline, segar_q.found, octet_length(segar_q.value),"                     \
 	" CASE WHEN octet_length(segar_q.value) <= %d THEN segar_q.value END%s "                   \
 	"FROM segar_g LEFT JOIN LATERAL (SELECT true AS found, %s AS value%s FROM (\n%s\n) "       \
 	"segar_s"                                                                                  \
@@ -45,11 +61,13 @@ static const char *value_expression(uint32_t type)
 #define GUARD_ARGS(n)                                                                              \
 	(n) + GUARD_PARAM_CLASS + 1, (n) + GUARD_PARAM_SLOT + 1, GUARD_SLOT_HELD,                  \
 		(n) + GUARD_PARAM_KEY + 1, GUARD_FREE, (n) + GUARD_PARAM_KEY + 1, GUARD_KEY_HELD,  \
-		GUARD_FREE, (n) + GUARD_PARAM_TICKET + 1, VALUE_BYTES_MAX,                         \
+		GUARD_FREE, has_timeline ? TIMELINE : "NULL::integer",                             \
+		(n) + GUARD_PARAM_TICKET + 1, VALUE_BYTES_MAX,                                     \
 		has_version ? ", segar_q.version" : "", value_expression(value_type),              \
 		has_version ? ", segar_s.version::bigint AS version" : "", query, GUARD_FREE
 
-char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version)
+char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version,
+		bool has_timeline)
 {
 	int len = snprintf(NULL, 0, GUARD_FORMAT, GUARD_ARGS(params_count));
 	char *sql = mem_alloc((size_t)len + 1);

@@ -6,6 +6,10 @@
  * matters: a MATERIALIZED CTE and a LIMIT … OFFSET 0 keep the planner from running the query before
  * the locks, and CASE evaluates in order (PostgreSQL 4.2.14).
  *
+ * The timeline comes with each build, since a standby can be promoted under an open connection. On
+ * a primary it is read from memory; in recovery from pg_control, whose checkpoint still has the old
+ * one for a while after a promotion, but whose end of recovery has the new one at once.
+ *
  * Where the lock is held, one row says which; where there is no such row, one row without `found`.
  * Two rows: the query is not single-valued. A value over VALUE_BYTES_MAX never leaves the server:
  * its length comes alone.
@@ -24,6 +28,7 @@ enum guard_column {
 	GUARD_HELD,     /* integer: enum guard_held */
 	GUARD_TICKET,   /* bigint: the build's own number, as it was sent */
 	GUARD_SNAPSHOT, /* xid8: xmin of the snapshot */
+	GUARD_TIMELINE, /* integer; NULL where our role may not read it */
 	GUARD_FOUND,    /* boolean: true, or NULL: no such row */
 	GUARD_LENGTH,   /* integer: the value's bytes in the server's encoding; NULL: SQL NULL */
 	GUARD_VALUE,    /* NULL also where GUARD_LENGTH is over the limit */
@@ -46,10 +51,14 @@ enum guard_param {
 };
 
 /* The guarded form of `query`, which has `params_count` parameters, a column `value` of type
-   `value_type` and perhaps a column `version`. The caller owns it (mem_free); NULL when memory is
-   missing. */
-char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version)
-	__attribute__((warn_unused_result));
+   `value_type` and perhaps a column `version`. `has_timeline`: our role may read that. The caller
+   owns it (mem_free); NULL when memory is missing. */
+char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version,
+		bool has_timeline) __attribute__((warn_unused_result));
+
+/* Asks for the system's identifier, a bigint: one row, or none where our role may not read what
+   `has_timeline` needs. An error where it may not read the identifier itself. */
+extern const char GUARD_SYSTEM_SQL[];
 
 /* What names the fleet's slots and keys among all advisory locks of the database; the same in all
    daemons of one fleet. Pure; any thread. */

@@ -5,9 +5,10 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "core/entry.h"
 #include "origin/guard.h"
 
-static uint64_t read_u64(const PGresult *result, enum guard_column column)
+static uint64_t read_u64(const PGresult *result, int column)
 {
 	uint64_t number;
 
@@ -16,7 +17,7 @@ static uint64_t read_u64(const PGresult *result, enum guard_column column)
 	return be64toh(number);
 }
 
-static uint32_t read_u32(const PGresult *result, enum guard_column column)
+static uint32_t read_u32(const PGresult *result, int column)
 {
 	uint32_t number;
 
@@ -84,7 +85,14 @@ static int read_row(struct build *build, const PGresult *result, struct trouble 
 	return 0;
 }
 
-int outcome_read(struct build *build, const PGresult *result, uint64_t ticket,
+uint64_t outcome_system(const PGresult *result)
+{
+	if (PQntuples(result) != 1 || PQnfields(result) != 1 || PQgetisnull(result, 0, 0))
+		return 0;
+	return read_u64(result, 0);
+}
+
+int outcome_read(struct build *build, const PGresult *result, uint64_t ticket, uint64_t system,
 		 struct trouble *ret_trouble)
 {
 	if (!is_guarded(result) || read_u64(result, GUARD_TICKET) != ticket) {
@@ -93,6 +101,8 @@ int outcome_read(struct build *build, const PGresult *result, uint64_t ticket,
 		return -1;
 	}
 	build->snapshot = read_u64(result, GUARD_SNAPSHOT);
+	if (system != 0 && !PQgetisnull(result, 0, GUARD_TIMELINE))
+		build->history = history_of(system, read_u32(result, GUARD_TIMELINE));
 	switch ((enum guard_held)read_u32(result, GUARD_HELD)) {
 	case GUARD_SLOT_HELD:
 		build->outcome = BUILD_SLOT_HELD;

@@ -98,7 +98,7 @@ static void pool_build(void *impl, struct build *build)
 	build->value = build->text = NULL;
 	build->has_version = false;
 	build->version = 0;
-	build->snapshot = 0;
+	build->history = build->snapshot = 0;
 	build->status = STATUS_OK;
 	list_node_init(&build->node);
 	pool->asked++;

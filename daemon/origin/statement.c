@@ -117,11 +117,11 @@ static int learn_columns(struct statement *learned, const PGresult *description,
 static bool is_same(const struct statement *a, const struct statement *b)
 {
 	return a->sql && a->params_count == b->params_count && a->value_type == b->value_type &&
-	       a->has_version == b->has_version &&
+	       a->has_version == b->has_version && a->has_timeline == b->has_timeline &&
 	       !memcmp(a->params, b->params, a->params_count * sizeof(a->params[0]));
 }
 
-int statement_learn(struct statement *statement, const PGresult *description)
+int statement_learn(struct statement *statement, const PGresult *description, bool has_timeline)
 {
 	static const uint32_t guards[GUARD_PARAMS] = {
 		[GUARD_PARAM_CLASS] = PG_TYPE_INT4,
@@ -137,6 +137,7 @@ int statement_learn(struct statement *statement, const PGresult *description)
 				    KEY_ARGS_MAX);
 	if (learn_columns(&learned, description, statement) < 0)
 		return -EINVAL;
+	learned.has_timeline = has_timeline;
 	learned.params_count = (unsigned)count;
 	for (int i = 0; i < count; i++)
 		learned.params[i] = PQparamtype(description, i);
@@ -144,7 +145,7 @@ int statement_learn(struct statement *statement, const PGresult *description)
 	if (is_same(statement, &learned))
 		return 0;
 	learned.sql = guard_sql(statement->policy->query, learned.params_count, learned.value_type,
-				learned.has_version);
+				learned.has_version, learned.has_timeline);
 	if (!learned.sql)
 		return -ENOMEM;
 	learned.generation++;

@@ -34,6 +34,7 @@ struct statement {
 	uint32_t params[KEY_ARGS_MAX + GUARD_PARAMS]; /* types: the query's own, then the guard's */
 	uint32_t value_type;
 	bool has_version;
+	bool has_timeline;              /* the guarded form asks for it */
 	uint64_t doubted_ms;            /* see pool_check_key; 0: not yet */
 	char *sql;                      /* owned; the guarded form */
 	char error[ERROR_TEXT_MAX + 1]; /* REFUSED: why */
@@ -42,10 +43,11 @@ struct statement {
 void statement_init(struct statement *statement, const struct policy *policy, uint32_t index);
 void statement_close(struct statement *statement);
 
-/* Takes what PostgreSQL says of the prepared query (PQdescribePrepared). 0: learned; the state
+/* Takes what PostgreSQL says of the prepared query (PQdescribePrepared), and whether our role may
+   read the origin's timeline. 0: learned; the state
    stays as it is until statement_accept, after the guarded form has been prepared too. -EINVAL: its
    columns or parameters do not do, and the statement is REFUSED. -ENOMEM: nothing has changed. */
-int statement_learn(struct statement *statement, const PGresult *description)
+int statement_learn(struct statement *statement, const PGresult *description, bool has_timeline)
 	__attribute__((warn_unused_result));
 
 void statement_accept(struct statement *statement);

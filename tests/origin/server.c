@@ -66,10 +66,8 @@ static void run(const struct server *server, const char *command)
 		die(command);
 }
 
-void server_create(struct server *server, const struct server *inside)
+static void make_folder(struct server *server, const struct server *inside)
 {
-	char command[512];
-
 	*server = (struct server){ 0 };
 	snprintf(server->folder, sizeof(server->folder), "%.40s/segar-XXXXXX",
 		 inside ? inside->folder : "/tmp");
@@ -80,9 +78,27 @@ void server_create(struct server *server, const struct server *inside)
 		if (!user || chown(server->folder, user->pw_uid, user->pw_gid) < 0)
 			die("no user postgres");
 	}
+}
+
+void server_create(struct server *server, const struct server *inside)
+{
+	char command[512];
+
+	make_folder(server, inside);
 	snprintf(command, sizeof(command),
 		 "%s -D data -U postgres -A trust -N -E UTF8 --locale=C >initdb.log 2>&1",
 		 program("initdb"));
+	run(server, command);
+}
+
+void server_create_standby(struct server *server, const struct server *primary)
+{
+	char command[512];
+
+	make_folder(server, primary);
+	snprintf(command, sizeof(command),
+		 "%s -h %s -U postgres -D data -R -c fast --no-sync >backup.log 2>&1",
+		 program("pg_basebackup"), primary->folder);
 	run(server, command);
 }
 

@@ -18,6 +18,9 @@ bool server_is_possible(void);
    the test program where that fails. */
 void server_create(struct server *server, const struct server *inside);
 
+/* The same with a copy of a running server, which it follows once started. */
+void server_create_standby(struct server *server, const struct server *primary);
+
 /* Starts it and waits until it answers. */
 void server_start(struct server *server);
 

@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "core/entry.h"
 #include "origin/guard.h"
 #include "origin/types.h"
 
@@ -13,6 +14,7 @@ struct row {
 	uint32_t held;
 	uint64_t ticket;
 	uint64_t snapshot;
+	const uint32_t *timeline;
 	const char *value; /* NULL: SQL NULL */
 	bool is_found;
 	bool has_version; /* the column */
@@ -36,6 +38,10 @@ static void set_row(PGresult *result, int at, const struct row *row)
 	set_u32(result, at, GUARD_HELD, row->held);
 	set_u64(result, at, GUARD_TICKET, row->ticket);
 	set_u64(result, at, GUARD_SNAPSHOT, row->snapshot);
+	if (row->timeline)
+		set_u32(result, at, GUARD_TIMELINE, *row->timeline);
+	else
+		PQsetvalue(result, at, GUARD_TIMELINE, NULL, -1);
 	PQsetvalue(result, at, GUARD_FOUND, row->is_found ? (char *)"\1" : NULL,
 		   row->is_found ? 1 : -1);
 	PQsetvalue(result, at, GUARD_LENGTH, NULL, -1);
@@ -64,13 +70,15 @@ static PGresult *make_result(const struct row *row, int rows)
 	return result;
 }
 
+enum { SYSTEM = 4711 };
+
 static int read_row(const struct row *row, int rows, struct build *build, struct trouble *trouble)
 {
 	PGresult *result = make_result(row, rows);
 	int r;
 
 	*build = (struct build){ 0 };
-	r = outcome_read(build, result, 7, trouble);
+	r = outcome_read(build, result, 7, SYSTEM, trouble);
 	PQclear(result);
 	return r;
 }
@@ -97,6 +105,20 @@ Test(outcome, a_row_has_value_version_and_snapshot)
 	row.value = NULL;
 	cr_assert_eq(read_row(&row, 1, &build, &trouble), 0);
 	cr_assert(build.outcome == BUILD_ROW && !build.value && !build.has_version);
+}
+
+Test(outcome, the_history_is_known_where_the_timeline_is)
+{
+	const uint32_t timeline = 3;
+	struct row row = { .ticket = 7 };
+	struct trouble trouble;
+	struct build build;
+
+	cr_assert_eq(read_row(&row, 1, &build, &trouble), 0);
+	cr_assert_eq(build.history, 0);
+	row.timeline = &timeline;
+	cr_assert_eq(read_row(&row, 1, &build, &trouble), 0);
+	cr_assert_eq(build.history, history_of(SYSTEM, 3));
 }
 
 Test(outcome, no_row_and_held_locks_are_told_apart)
