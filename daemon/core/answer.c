@@ -3,9 +3,9 @@
 #include <string.h>
 
 #define X(NAME, name) #name,
-static const char *const state_names[] = { ANSWER_STATE_MAP(X) };
-static const char *const reason_names[] = { ANSWER_REASON_MAP(X) };
-static const char *const source_names[] = { ANSWER_SOURCE_MAP(X) };
+static const char *const state_names[] = { RESULT_STATE_MAP(X) };
+static const char *const reason_names[] = { RESULT_REASON_MAP(X) };
+static const char *const source_names[] = { RESULT_SOURCE_MAP(X) };
 #undef X
 
 const char *answer_state_name(enum answer_state state)

@@ -12,28 +12,18 @@
 #include "base/list.h"
 #include "base/value.h"
 #include "core/keyspace.h"
+#include "proto/result.h"
 #include "proto/status.h"
 
-/* X(NAME, name) as on the wire */
-#define ANSWER_STATE_MAP(X) X(FRESH, fresh) X(STALE, stale) X(DEFAULT, default) X(ABSENT, absent)
-#define ANSWER_REASON_MAP(X)                                                                       \
-	X(NONE, none)                                                                              \
-	X(REFRESHING, refreshing)                                                                  \
-	X(CHANGED, changed)                                                                        \
-	X(TIMEOUT, timeout)                                                                        \
-	X(OVERLOADED, overloaded)                                                                  \
-	X(UNAVAILABLE, unavailable)                                                                \
-	X(ORIGIN_ERROR, origin_error)
-#define ANSWER_SOURCE_MAP(X) X(NONE, none) X(NEAR, near) X(STORE, store) X(ORIGIN, origin)
-
+/* The words are the wire's (proto/result.h). */
 #define X(NAME, name) ANSWER_##NAME,
-enum answer_state { ANSWER_STATE_MAP(X) };
+enum answer_state { RESULT_STATE_MAP(X) };
 #undef X
 #define X(NAME, name) REASON_##NAME,
-enum answer_reason { ANSWER_REASON_MAP(X) };
+enum answer_reason { RESULT_REASON_MAP(X) };
 #undef X
 #define X(NAME, name) SOURCE_##NAME,
-enum answer_source { ANSWER_SOURCE_MAP(X) };
+enum answer_source { RESULT_SOURCE_MAP(X) };
 #undef X
 
 const char *answer_state_name(enum answer_state state);

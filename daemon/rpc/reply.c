@@ -8,20 +8,6 @@
 #include "rpc/peer.h"
 #include "rpc/server.h"
 
-/* The core's words are the wire's, number by number. */
-#define X(NAME, name)                                                                              \
-	static_assert((int)ANSWER_##NAME == (int)RESULT_##NAME, "answer_state is result_state");
-ANSWER_STATE_MAP(X)
-#undef X
-#define X(NAME, name)                                                                              \
-	static_assert((int)REASON_##NAME == (int)RESULT_REASON_##NAME, "reasons are the same");
-ANSWER_REASON_MAP(X)
-#undef X
-#define X(NAME, name)                                                                              \
-	static_assert((int)SOURCE_##NAME == (int)RESULT_SOURCE_##NAME, "sources are the same");
-ANSWER_SOURCE_MAP(X)
-#undef X
-
 static int64_t retry_after_ms(const struct answer *answer)
 {
 	return answer->retry_after_us > 0 ? ms_up(answer->retry_after_us) : -1;
