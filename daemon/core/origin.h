@@ -46,7 +46,10 @@ typedef void (*build_done_cb)(struct build *build);
 struct build {
 	struct key key;     /* bytes borrowed until done */
 	int slot;           /* which of `concurrency` advisory locks to take at the origin */
-	bool lock_key;      /* take the key's advisory lock too */
+	bool lock_key;      /* take the key's advisory lock too: under a lease, so that whoever
+			       holds it has none any more. The origin ends such a holder that
+			       is over its time or stuck sending; this build is KEY_HELD, the
+			       next may get through */
 	int64_t timeout_us; /* the statement's limit, enforced by the origin itself */
 	build_done_cb done;
 

@@ -204,6 +204,8 @@ static void conn_advance(struct conn *conn)
 	case EXCHANGE_BUILDS:
 		conn_move(conn, CONN_BUILDING);
 		break;
+	case EXCHANGE_EVICTS:
+		break;
 	case EXCHANGE_ENDS:
 		conn_rest(conn);
 		return;

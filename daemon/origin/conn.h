@@ -13,7 +13,7 @@
  *   CONNECTING   the server's welcome        connect_timeout_ms
  *   IDLE         work; watched for its end   idle_ms, then closed; sooner after a large value
  *   PREPARING    the query's description     the build's timeout + CONN_GRACE_MS, then cancelled
- *   BUILDING     the result                  the same, PREPARING included
+ *   BUILDING     the result, and that who held its lock is ended: the same, PREPARING included
  *   CANCELLING   the result, and PQcancel    CONN_CANCEL_MS, then closed
  *
  * The server ends a statement by itself at the build's timeout; ours is the backstop for a server

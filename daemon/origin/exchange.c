@@ -12,6 +12,9 @@
 /* A generation that no statement has: what is prepared under the name must go. */
 #define PREPARED_OUTDATED UINT32_MAX
 
+/* The server ends a statement at its timeout; one that runs so much longer does not hear it. */
+enum { EVICT_GRACE_MS = 2000 };
+
 void exchange_begin(struct exchange *exchange, struct exchange_session *session, PGconn *pg,
 		    struct statement *statement, struct build *build)
 {
@@ -21,7 +24,8 @@ void exchange_begin(struct exchange *exchange, struct exchange_session *session,
 	exchange->ticket = (uint64_t)PQbackendPID(pg) << 32 | ++session->tickets;
 	exchange->is_learned = exchange->is_outdated = exchange->is_retry = false;
 	exchange->has_answer = exchange->has_trouble = false;
-	exchange->doubted = 0;
+	exchange->doubted = exchange->evicted = 0;
+	exchange->has_evicted = false;
 	exchange->steps_count = exchange->steps_done = 0;
 }
 
@@ -189,11 +193,51 @@ static enum exchange_turn next_build(struct exchange *exchange, struct exchange_
 	return send_execute(exchange, locks, pg, &arguments) ? EXCHANGE_BUILDS : EXCHANGE_BREAKS;
 }
 
+static bool wants_eviction(const struct exchange *exchange)
+{
+	return exchange->has_answer && !exchange->has_evicted &&
+	       (exchange->build->outcome == BUILD_KEY_HELD ||
+		exchange->build->outcome == BUILD_SLOT_HELD);
+}
+
+/* A slot may rightly be held by a daemon out of touch, for another keyspace, and that be slow to
+ * read. A key not: we have its lease. */
+static enum exchange_turn next_evict(struct exchange *exchange, const struct exchange_locks *locks,
+				     PGconn *pg)
+{
+	const struct build *build = exchange->build;
+	bool is_key = build->outcome == BUILD_KEY_HELD;
+	uint64_t lock =
+		is_key ? (uint64_t)guard_key_lock(locks->lock_namespace, &build->key)
+		       : (uint64_t)(uint32_t)locks->slot_class << 32 | (uint32_t)build->slot;
+	char class[16], object[16], limit[24];
+	const char *values[GUARD_EVICT_PARAMS] = {
+		[GUARD_EVICT_CLASS] = class,
+		[GUARD_EVICT_OBJECT] = object,
+		[GUARD_EVICT_KIND] = is_key ? "1" : "2",
+		[GUARD_EVICT_LIMIT] = limit,
+		[GUARD_EVICT_STUCK] = is_key ? "true" : "false",
+	};
+
+	snprintf(class, sizeof(class), "%" PRIu32, (uint32_t)(lock >> 32));
+	snprintf(object, sizeof(object), "%" PRIu32, (uint32_t)lock);
+	snprintf(limit, sizeof(limit), "%" PRId64,
+		 (is_key ? exchange_timeout_ms(exchange) : locks->longest_ms) + EVICT_GRACE_MS);
+	exchange->has_evicted = true;
+	return send_step(exchange, pg, STEP_EVICT,
+			 PQsendQueryParams(pg, GUARD_EVICT_SQL, GUARD_EVICT_PARAMS, NULL, values,
+					   NULL, NULL, 1))
+		       ? EXCHANGE_EVICTS
+		       : EXCHANGE_BREAKS;
+}
+
 enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_session *session,
 				 const struct exchange_locks *locks, PGconn *pg)
 {
 	CHECK(exchange->statement && exchange->steps_done == exchange->steps_count);
 	exchange->steps_count = exchange->steps_done = 0;
+	if (wants_eviction(exchange))
+		return next_evict(exchange, locks, pg);
 	if (exchange->has_answer || exchange->has_trouble)
 		return EXCHANGE_ENDS;
 	if (exchange->is_outdated) {
@@ -376,6 +420,10 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 			on_execute_error(exchange, session, result);
 		else if (PQresultStatus(result) == PGRES_TUPLES_OK)
 			on_rows(exchange, session, result);
+		break;
+	case STEP_EVICT:
+		if (PQresultStatus(result) == PGRES_TUPLES_OK)
+			exchange->evicted = (unsigned)PQntuples(result);
 		break;
 	}
 }

@@ -4,7 +4,10 @@
  *   1. where the query isn't known yet: prepare it as it is and have it described; then prepare the
  *      guarded statement, which PostgreSQL has to accept too;
  *   2. prepare the guarded statement where this session hasn't, and execute it;
- * and where 2 says that the statement fits its tables no more, both once again. All of a turn is
+ * and where 2 says that the statement fits its tables no more, both once again;
+ *   3. where a lock was held: end the session that holds it, if it should not any more.
+ *
+ * All of a turn is
  * sent at once, pipelined. After each turn exchange_next sends the next or says that the work is
  * over.
  *
@@ -24,6 +27,7 @@
 struct exchange_locks {
 	const char *lock_namespace; /* borrowed */
 	int32_t slot_class;         /* guard_slot_class() of it */
+	int64_t longest_ms;         /* no keyspace's builds may take longer */
 };
 
 /* The server's side of the session, as far as this side has set it. */
@@ -48,6 +52,7 @@ enum exchange_step {
 	STEP_DESCRIBE, /* … and ask what it takes and returns */
 	STEP_PREPARE,  /* prepare the guarded statement */
 	STEP_EXECUTE,  /* run it */
+	STEP_EVICT,    /* end who holds its lock */
 };
 enum { EXCHANGE_STEPS_MAX = 8 };
 
@@ -60,6 +65,8 @@ struct exchange {
 	bool is_outdated;            /* the query has to be learned and prepared again … */
 	bool is_retry;               /* … and has been, for the second time there is none */
 	uint32_t doubted;            /* the generation whose run failed, maybe as outdated; or 0 */
+	bool has_evicted;            /* turn 3 was sent */
+	unsigned evicted;            /* sessions ended by it */
 	bool has_answer;             /* the build's fields are filled */
 	bool has_trouble;            /* `trouble` is the first error */
 	struct trouble trouble;
@@ -70,6 +77,7 @@ struct exchange {
 enum exchange_turn {
 	EXCHANGE_PREPARES, /* sent: wait for what it is like */
 	EXCHANGE_BUILDS,   /* sent: wait for the result */
+	EXCHANGE_EVICTS,   /* sent: wait for it to be done */
 	EXCHANGE_ENDS,   /* nothing more to do: there is an answer, or trouble, or all is learned */
 	EXCHANGE_BREAKS, /* libpq could not take it: the connection is lost */
 };

@@ -42,6 +42,17 @@ const char GUARD_SYSTEM_SQL[] =
 	" ELSE ('x' || substr(pg_catalog.pg_walfile_name("                                         \
 	"pg_catalog.pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer END"
 
+const char GUARD_EVICT_SQL[] =
+	"SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_locks l"
+	" JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid AND a.datid = l.database"
+	" WHERE l.locktype = 'advisory' AND l.granted"
+	" AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = $3::smallint"
+	" AND a.datname = pg_catalog.current_database() AND a.usename = session_user"
+	" AND a.application_name = pg_catalog.current_setting('application_name')"
+	" AND a.pid <> pg_catalog.pg_backend_pid()"
+	" AND (a.xact_start < pg_catalog.clock_timestamp() - $4::bigint * interval '1 ms'"
+	" OR ($5::boolean AND a.wait_event = 'ClientWrite'))";
+
 /* The names start with segar_: the query sees them, and its own must win. The query stands on lines
  * of its own, since it may end in a comment. */
 #define GUARD_FORMAT                                                                               \

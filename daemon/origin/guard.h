@@ -60,6 +60,21 @@ char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, b
    `has_timeline` needs. An error where it may not read the identifier itself. */
 extern const char GUARD_SYSTEM_SQL[];
 
+/* Ends the sessions, of our own role and name, that hold a lock although their time is over: that
+ * took more than GUARD_EVICT_LIMIT ms, or that hang in writing to a client which does not read, and
+ * so notice neither their timeout nor a cancel. One row for each that was ended.
+ */
+extern const char GUARD_EVICT_SQL[];
+
+enum guard_evict_param {
+	GUARD_EVICT_CLASS,  /* oid: the lock as pg_locks shows it … */
+	GUARD_EVICT_OBJECT, /* oid */
+	GUARD_EVICT_KIND,   /* smallint: … of one bigint, 1, or of two integers, 2 */
+	GUARD_EVICT_LIMIT,  /* bigint */
+	GUARD_EVICT_STUCK,  /* boolean: also within the limit, if it hangs in writing */
+	GUARD_EVICT_PARAMS
+};
+
 /* What names the fleet's slots and keys among all advisory locks of the database; the same in all
    daemons of one fleet. Pure; any thread. */
 int32_t guard_slot_class(const char *lock_namespace);

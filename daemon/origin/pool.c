@@ -267,6 +267,12 @@ static void pool_on_finished(struct conn *conn, struct build *build, const struc
 {
 	struct pool *pool = conn->config->owner;
 
+	if (conn->exchange.evicted > 0) {
+		pool->counters.evictions += conn->exchange.evicted;
+		log_warning(
+			"origin.evicted",
+			LOG_TEXT("why", "it held a lock beyond its time, or was stuck sending"));
+	}
 	if (build) {
 		pool->counters.building--;
 		pool_queue(&pool->finished, build);
@@ -411,6 +417,16 @@ static int64_t pool_connect_timeout_ms(const struct origin_policy *policy)
 	return ms < CONNECT_TIMEOUT_MS_MAX ? ms : CONNECT_TIMEOUT_MS_MAX;
 }
 
+static int64_t pool_longest_ms(const struct policy *policies, size_t count)
+{
+	int64_t longest_us = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (policies[i].build_timeout_us > longest_us)
+			longest_us = policies[i].build_timeout_us;
+	return longest_us / 1000;
+}
+
 int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struct policy *policies,
 		size_t policies_count, const char *lock_namespace, struct pool **ret_pool)
 {
@@ -433,7 +449,8 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
 	pool->config = (struct conn_config){
 		.loop = loop,
 		.dsn = policy->dsn,
-		.locks = { lock_namespace, guard_slot_class(lock_namespace) },
+		.locks = { lock_namespace, guard_slot_class(lock_namespace),
+			   pool_longest_ms(policies, policies_count) },
 		.connect_timeout_ms = pool_connect_timeout_ms(policy),
 		.idle_ms = IDLE_MS,
 		.statements_count = (uint32_t)policies_count,

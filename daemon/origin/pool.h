@@ -30,7 +30,8 @@
 	X(connects)                                                                                \
 	X(connect_failures)                                                                        \
 	X(lost)                                                                                    \
-	X(cancels)
+	X(cancels)                                                                                 \
+	X(evictions)
 
 struct pool_counters {
 #define X(name) uint64_t name;

@@ -82,6 +82,86 @@ static void a_backend_killed_in_mid_result_is_a_lost_connection(void)
 	server_stop(&own, SIGINT);
 }
 
+/* Who takes the key's lock and does `rest`, as a session of that name. Never read from. */
+static PGconn *hold_key(const struct run *run, const char *name, const char *rest)
+{
+	char sql[256];
+	PGconn *pg = server_connect(&server);
+
+	EXPECT(PQstatus(pg) == CONNECTION_OK);
+	snprintf(sql, sizeof(sql), "SET application_name = '%s'", name);
+	PQclear(PQexec(pg, sql));
+	snprintf(sql, sizeof(sql), "SELECT pg_advisory_xact_lock(%lld), %s",
+		 (long long)guard_key_lock("test:", &run->build.key), rest);
+	EXPECT(PQsendQuery(pg, sql) && PQflush(pg) == 0);
+	return pg;
+}
+
+static void who_holds_a_key_and_is_stuck_sending_is_ended(void)
+{
+	static struct run run;
+	struct rig rig;
+	PGconn *stuck;
+
+	rig_open(&rig, &server, 1);
+	rig_keyspace(&rig, "ks", "SELECT 1 AS value");
+	rig_start(&rig);
+	for (int is_ours = 0; is_ours < 2; is_ours++) {
+		run_init(&run, &rig, 0, "ks");
+		run.build.lock_key = true;
+		stuck = hold_key(&run, is_ours ? "segard" : "other", "repeat('x', 16000000)");
+		rig_await_sql(
+			&rig, "1",
+			"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'");
+		run_start(&run, &rig);
+		run_wait(&run, &rig);
+		RUN_IS(&run, "key_held");
+		EXPECT(pool_counters(rig.pool)->evictions == (uint64_t)is_ours);
+		if (!is_ours)
+			PQfinish(stuck);
+		rig_await_sql(&rig, "0",
+			      "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
+		run.done = 0;
+		run_start(&run, &rig);
+		run_wait(&run, &rig);
+		RUN_IS(&run, "row 1");
+		run_free(&run);
+	}
+	PQfinish(stuck);
+	EXPECT(pool_counters(rig.pool)->lost == 0);
+	rig_close(&rig);
+}
+
+static void who_holds_a_key_is_ended_when_its_time_is_over(void)
+{
+	static struct run run;
+	struct rig rig;
+	PGconn *slow;
+
+	rig_open(&rig, &server, 1);
+	rig_keyspace(&rig, "ks", "SELECT 1 AS value");
+	rig_start(&rig);
+	run_init(&run, &rig, 0, "ks");
+	run.build.lock_key = true;
+	slow = hold_key(&run, "segard", "pg_sleep(100)");
+	AWAIT_SLEEPER(&rig);
+	run_start(&run, &rig);
+	run_wait(&run, &rig);
+	RUN_IS(&run, "key_held");
+	EXPECT(pool_counters(rig.pool)->evictions == 0);
+	run.build.timeout_us = 100 * 1000; /* and two seconds more */
+	while (run.build.outcome == BUILD_KEY_HELD) {
+		run.done = 0;
+		run_start(&run, &rig);
+		run_wait(&run, &rig);
+	}
+	RUN_IS(&run, "row 1");
+	run_free(&run);
+	EXPECT(pool_counters(rig.pool)->evictions == 1);
+	PQfinish(slow);
+	rig_close(&rig);
+}
+
 static void a_restarted_servers_idle_connections_are_never_used(void)
 {
 	static struct run runs[4];
@@ -305,6 +385,8 @@ static void a_dsn_that_is_none_is_refused_without_a_word_of_it(void)
 static const struct test tests[] = {
 	TEST(a_terminated_backend_loses_its_build_only),
 	TEST(a_backend_killed_in_mid_result_is_a_lost_connection),
+	TEST(who_holds_a_key_and_is_stuck_sending_is_ended),
+	TEST(who_holds_a_key_is_ended_when_its_time_is_over),
 	TEST(a_restarted_servers_idle_connections_are_never_used),
 	TEST(without_a_server_builds_fail_at_once_and_clearly),
 	TEST(after_an_outage_the_loop_is_idle),
