@@ -185,15 +185,9 @@ static void mget_reply(struct mget *mget)
 	reply_end(&reply);
 }
 
-/* Nothing is missing but a client that reads. Values may be held for it as long as they leave room
- * for those who do. */
-static void mget_wait_for_room(struct mget *mget)
+/* Gives up the values of one that waits for nothing but a client that reads. */
+static void mget_give_up(struct mget *mget)
 {
-	const struct server *server = mget->peer->server;
-
-	mget_move(mget, &mget->peer->walks);
-	if (server->held_bytes <= server->held_max / 2)
-		return;
 	for (uint32_t i = 0; i < mget->count; i++) {
 		if (!mget->items[i].answer.value)
 			continue;
@@ -211,10 +205,8 @@ static void mget_advance(struct mget *mget)
 		look_up(mget, mget->next++);
 	if (mget->next == mget->count && mget->waiting > 0) {
 		mget_move(mget, &peer->mgets);
-	} else if (mget->next < mget->count) {
+	} else if (mget->next < mget->count || !peer_has_room(peer)) {
 		mget_move(mget, &peer->walks);
-	} else if (!peer_has_room(peer)) {
-		mget_wait_for_room(mget);
 	} else {
 		mget_reply(mget);
 		mget_free(mget);
@@ -263,10 +255,25 @@ void mget_on_answer(struct mget *mget, uint32_t index, const struct answer *answ
 	}
 }
 
+/* Those that can't go on for want of room hold their values as long as that leaves room for the
+ * mgets of clients that read. */
+static void relieve(struct peer *peer)
+{
+	const struct server *server = peer->server;
+
+	list_foreach (&peer->walks, node) {
+		if (server->held_bytes <= server->held_max / 2)
+			break;
+		mget_give_up(container_of(node, struct mget, node));
+	}
+}
+
 void mget_walk_all(struct peer *peer)
 {
 	for (size_t i = peer->walks.count; i > 0 && peer_has_room(peer); i--)
 		mget_advance(container_of(list_first(&peer->walks), struct mget, node));
+	if (!peer_has_room(peer))
+		relieve(peer);
 }
 
 void mget_free_all(struct peer *peer)

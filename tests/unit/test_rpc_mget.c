@@ -147,18 +147,22 @@ Test(rpc_mget, the_deadline_is_one_for_all_keys)
 
 Test(rpc_mget, values_are_not_held_for_a_client_that_does_not_read)
 {
-	enum { COUNT = 8, SIZE = 2 << 20 };
+	enum { COUNT = 7, SIZE = 2 << 20 };
 	static const char *const keys[] = { "k:size-2097152-a", "k:size-2097152-b", "k:x" };
 
 	begin();
-	world->server.held_max = 3 * SIZE;
-	client_mget(&other, 1, 3, keys);
-	take(&other, 1);
+	world->server.held_max = 2 * COUNT * SIZE + 1000;
+	get(keys[0]);
+	get(keys[1]);
+	world->hold = true;
 	for (uint32_t i = 0; i < COUNT; i++)
 		client_mget(&client, i, 3, keys);
-	for (int i = 0; i < 50; i++)
-		get("k:x");
-	cr_assert(client_stat(&other, "held_bytes") <= (int64_t)world->server.held_max / 2);
+	rpc_world_until(world, world->engine->requests == COUNT);
+	cr_assert_eq(client_stat(&other, "held_bytes"), 2 * COUNT * SIZE);
+	rpc_world_release(world);
+	rpc_world_until(world, world->engine->requests == 0);
+	cr_assert(client_stat(&other, "held_bytes") <= COUNT * SIZE + 500);
+	cr_assert(client_stat(&other, "held_bytes") > 0);
 	/* Others go on meanwhile. */
 	client_mget(&other, 2, 3, keys);
 	cr_assert_eq(take(&other, 2), 3);
@@ -166,10 +170,12 @@ Test(rpc_mget, values_are_not_held_for_a_client_that_does_not_read)
 	for (uint32_t i = 0; i < COUNT; i++) {
 		cr_assert_eq(take(&client, i), 3);
 		for (int k = 0; k < 3; k++)
-			cr_assert_eq(statuses[k], STATUS_OK);
+			cr_assert_eq(statuses[k], STATUS_OK, "%u %d: %s", i, k,
+				     status_name((enum status)statuses[k]));
 		cr_assert_eq(results[1].value_len, SIZE);
 	}
 	cr_assert_eq(client_stat(&other, "held_bytes"), 0);
+	cr_assert_eq(world->builds, 3);
 }
 
 Test(rpc_mget, values_over_what_all_may_hold_are_overloaded)
