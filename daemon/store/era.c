@@ -32,6 +32,13 @@ static void clamp(struct entry *entry, const struct policy *policy, int64_t now_
 	int64_t fresh = entry->absent ? policy->negative_us : policy->fresh_us;
 	int64_t fresh_most = now_us + fresh + (int64_t)((double)fresh * policy->jitter);
 	entry->generated_at_us = least(entry->generated_at_us, now_us);
+	if (entry->changed) {
+		/* Whoever changed it has ended it: where our clock is late, it has no time left. */
+		bool hard = entry->stale_until_us <= entry->fresh_until_us;
+		entry->fresh_until_us = least(entry->fresh_until_us, now_us);
+		if (hard)
+			entry->stale_until_us = least(entry->stale_until_us, now_us);
+	}
 	entry->fresh_until_us = least(entry->fresh_until_us, fresh_most);
 	entry->stale_until_us = least(entry->stale_until_us, fresh_most + policy->stale_us);
 }

@@ -29,6 +29,6 @@ int64_t era_jump_to_tell(const struct era *era, int64_t local_us);
 bool era_adopt(struct era *era, uint32_t number, int64_t since_us, int64_t jump_us);
 
 /* Makes an entry's moments ones of this era's clock, by which it is now `now_us`. Clamps them, too:
-   nothing lives longer from now than the policy allows. */
+   nothing lives longer from now than the policy allows, and what was changed is not fresh. */
 void era_translate(const struct era *era, struct entry *entry, const struct policy *policy,
 		   int64_t now_us);

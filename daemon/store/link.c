@@ -48,6 +48,12 @@ bool link_is_hopeful(const struct link *link)
 	return link->state != LINK_READY && link->failures == 0 && !link->closing;
 }
 
+/* Not the loop's own time, which stands still while a callback runs, or the process is stopped. */
+static uint64_t now_ms(void)
+{
+	return uv_hrtime() / 1000000;
+}
+
 /* ---- what is due ------------------------------------------------------------------------- */
 
 static void link_attempt(struct link *link);
@@ -71,7 +77,7 @@ static void link_arm(struct link *link)
 {
 	if (link->state == LINK_RESTING || link->state == LINK_PARTING || link->closing)
 		return;
-	uint64_t at = link_overdue_at(link), now = uv_now(link->config.loop);
+	uint64_t at = link_overdue_at(link), now = now_ms();
 	if (link->heartbeat_at_ms < at)
 		at = link->heartbeat_at_ms;
 	if (at == UINT64_MAX)
@@ -83,11 +89,16 @@ static void link_arm(struct link *link)
 static void link_on_timer(uv_timer_t *timer)
 {
 	struct link *link = container_of(timer, struct link, timer);
-	uint64_t now = uv_now(link->config.loop);
+	uint64_t now = now_ms();
 	if (link->state == LINK_RESTING) {
 		link_attempt(link);
-	} else if (link_overdue_at(link) <= now) {
+	} else if (link_overdue_at(link) <= now && link->was_overdue) {
 		link_give_up(link, STORE_ERROR_TIMEOUT, NULL);
+		return;
+	} else if (link_overdue_at(link) <= now) {
+		/* Perhaps it is us who were stopped: what lies in the socket is read first. */
+		link->was_overdue = true;
+		uv_timer_start(&link->timer, link_on_timer, 1, 0);
 		return;
 	} else if (link->heartbeat_at_ms <= now) {
 		link_ask_subscription(link);
@@ -130,6 +141,7 @@ static void link_went_down(struct link *link, enum store_error error, const char
 	snprintf(link->error_text, sizeof(link->error_text), "%s",
 		 text && *text ? text : store_error_text(error));
 	link->failures = was_ready ? 0 : link->failures + 1;
+	link->was_overdue = false;
 	link->heartbeat_at_ms = link->heartbeat_overdue_at_ms = UINT64_MAX;
 	if (link->context)
 		link_move(link, LINK_PARTING);
@@ -200,6 +212,7 @@ static void link_on_reply(redisAsyncContext *context, void *reply, void *arg)
 	struct link_call *call = arg;
 	struct link *link = call->link;
 	list_remove(&link->calls, &call->node);
+	link->was_overdue = false;
 	link_arm(link);
 	call->done(call, reply, reply ? STORE_ERROR_NONE : link_reason(link, context));
 }
@@ -211,7 +224,7 @@ bool link_send(struct link *link, struct link_call *call, int argc, const char *
 	call->link = link;
 	if (redisAsyncCommandArgv(link->context, link_on_reply, call, argc, argv, lens) != REDIS_OK)
 		return false;
-	call->overdue_at_ms = uv_now(link->config.loop) + link->config.call_timeout_ms;
+	call->overdue_at_ms = now_ms() + link->config.call_timeout_ms;
 	list_push_back(&link->calls, &call->node);
 	if (list_first(&link->calls) == &call->node)
 		link_arm(link);
@@ -232,8 +245,9 @@ static void link_on_subscription(redisAsyncContext *context, void *reply, void *
 			link->config.events->message(link, r->element[2]->str, r->element[2]->len);
 		return;
 	}
+	link->was_overdue = false;
 	link->heartbeat_overdue_at_ms = UINT64_MAX;
-	link->heartbeat_at_ms = uv_now(link->config.loop) + link->config.heartbeat_ms;
+	link->heartbeat_at_ms = now_ms() + link->config.heartbeat_ms;
 	if (link->state == LINK_GREETING)
 		link_greeted(link);
 	link_arm(link);
@@ -242,7 +256,7 @@ static void link_on_subscription(redisAsyncContext *context, void *reply, void *
 static void link_ask_subscription(struct link *link)
 {
 	link->heartbeat_at_ms = UINT64_MAX;
-	link->heartbeat_overdue_at_ms = uv_now(link->config.loop) + link->config.connect_timeout_ms;
+	link->heartbeat_overdue_at_ms = now_ms() + link->config.connect_timeout_ms;
 	/* Where that fails the connection is going down anyway. */
 	redisAsyncCommand(link->context, link_on_subscription, link, "SUBSCRIBE %s", link->channel);
 	link_arm(link);
@@ -277,6 +291,7 @@ static void link_on_greeting(redisAsyncContext *context, void *reply, void *arg)
 	bool last = arg != NULL;
 	if (!r || link->dropped != STORE_ERROR_NONE)
 		return;
+	link->was_overdue = false;
 	if (r->type == REDIS_REPLY_ERROR)
 		link_drop(link, store_error_of(r), r->str);
 	else if (last)
@@ -390,7 +405,7 @@ static void link_attempt(struct link *link)
 {
 	const struct store_url *url = link->config.url;
 	unsigned char address[16];
-	link->greeting_overdue_at_ms = uv_now(link->config.loop) + link->config.connect_timeout_ms;
+	link->greeting_overdue_at_ms = now_ms() + link->config.connect_timeout_ms;
 	if (url->scheme == STORE_URL_UNIX || uv_inet_pton(AF_INET, url->host, address) == 0 ||
 	    uv_inet_pton(AF_INET6, url->host, address) == 0)
 		link_connect(link, url->host);

@@ -56,7 +56,7 @@ struct link;
 /* One command under way, embedded in its owner, which keeps it in place until `done`. */
 struct link_call {
 	struct list_node node;
-	uint64_t overdue_at_ms; /* the loop's time */
+	uint64_t overdue_at_ms; /* moments are of uv_hrtime */
 	struct link *link;
 	/* Once: with a reply (borrowed for the call, may be an error reply), or NULL and why. Never
 	   inside link_send. */
@@ -100,8 +100,9 @@ struct link {
 	char channel[LINK_CHANNEL_MAX + 1]; /* empty: not subscribed */
 	uint64_t heartbeat_at_ms;           /* UINT64_MAX: one is under way … */
 	uint64_t heartbeat_overdue_at_ms;   /* … and this is not */
-	uint32_t failures;                  /* attempts since it was READY */
-	uint32_t address_index;             /* which of the host's addresses is next */
+	bool was_overdue;         /* something is: seen once, and since then nothing was read */
+	uint32_t failures;        /* attempts since it was READY */
+	uint32_t address_index;   /* which of the host's addresses is next */
 	enum store_error dropped; /* why link_drop ended the connection; NONE: it didn't */
 	enum store_error error;   /* why it went down last; NONE: it never did */
 	char error_text[160];     /* the same, with what the server or the system said */

@@ -239,11 +239,11 @@ static void errand_go(struct errand *errand)
 
 void redis_go_on(struct redis_store *redis)
 {
-	uint64_t now_ms = uv_now(redis->loop);
+	int64_t now_us = redis_local_us();
 	for (size_t n = redis->waiting.count; n > 0; n--) {
 		struct errand *errand =
 			container_of(list_pop_front(&redis->waiting), struct errand, node);
-		if (now_ms >= errand->give_up_at_ms)
+		if (now_us >= errand->give_up_at_us)
 			errand_fail(errand, STORE_ERROR_TIMEOUT, NULL);
 		else
 			errand_go(errand);
@@ -279,8 +279,9 @@ static void redis_submit(void *impl, struct store_op *op)
 	errand->redis = redis;
 	errand->op = op;
 	errand->link = values ? &redis->values : &redis->control;
-	errand->give_up_at_ms = uv_now(redis->loop) +
-				(values ? redis->values_timeout_ms : redis->control_timeout_ms);
+	errand->give_up_at_us =
+		redis_local_us() +
+		INT64_C(1000) * (values ? redis->values_timeout_ms : redis->control_timeout_ms);
 	if (op->verb == STORE_SAVE && op->entry.value)
 		errand->bytes = op->entry.value->len;
 	redis->errands++;

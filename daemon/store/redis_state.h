@@ -28,7 +28,7 @@ struct errand {
 	struct redis_store *redis;
 	struct store_op *op;
 	struct link *link;
-	uint64_t give_up_at_ms; /* the loop's time; while it is not sent */
+	int64_t give_up_at_us;  /* local; while it is not sent */
 	int64_t sent_at_us;     /* local */
 	uint64_t fetched_fence; /* LEASE, enough, but too large for control: of the entry there */
 	bool fetching;          /* … then it is loaded */

@@ -135,6 +135,27 @@ void daemon_close(struct daemon *daemon)
 	daemon->redis = NULL;
 }
 
+bool daemon_is_up(struct daemon *daemon)
+{
+	return strcmp(daemon_stats(daemon).state, "up") == 0;
+}
+
+static bool all_are(struct fleet *fleet, bool up)
+{
+	for (unsigned i = 0; i < fleet->daemons_count; i++)
+		if (fleet->daemons[i].redis && daemon_is_up(&fleet->daemons[i]) != up)
+			return false;
+	return true;
+}
+
+void fleet_restart(struct fleet *fleet)
+{
+	server_kill(&fleet->server);
+	AWAIT(fleet, all_are(fleet, false));
+	server_start(&fleet->server, NULL);
+	AWAIT(fleet, all_are(fleet, true));
+}
+
 struct redis_stats daemon_stats(struct daemon *daemon)
 {
 	struct redis_stats stats;

@@ -57,6 +57,13 @@ struct daemon *fleet_start(struct fleet *fleet);
 struct daemon *fleet_add(struct fleet *fleet);
 void daemon_close(struct daemon *daemon);
 
+/* Whether all connections that operations need are up. */
+bool daemon_is_up(struct daemon *daemon);
+
+/* Kills the server, lets all daemons notice, and starts it again, empty; and waits until they are
+   in touch. */
+void fleet_restart(struct fleet *fleet);
+
 /* Runs the loop until the condition holds. The test's time limit bounds it. */
 #define AWAIT(fleet, condition)                                                                    \
 	while (!(condition))                                                                       \

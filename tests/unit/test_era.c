@@ -81,6 +81,20 @@ Test(era, no_moment_is_further_away_than_the_policy_allows)
 	cr_assert_leq(entry.fresh_until_us, NOW + 6 * SECOND);
 }
 
+Test(era, what_was_changed_just_now_is_not_fresh_where_the_clock_is_late)
+{
+	struct era era = { .number = 1 };
+	struct entry entry = entry_of(1, NOW, 10 * SECOND);
+	entry_soft_expire(&entry, NOW + 300, 30 * SECOND);
+	era_translate(&era, &entry, &policy, NOW);
+	cr_assert_eq(entry_phase(&entry, NOW), ENTRY_STALE);
+	cr_assert_eq(entry.stale_until_us, NOW + 300 + 30 * SECOND);
+	entry = entry_of(1, NOW, 10 * SECOND);
+	entry_soft_expire(&entry, NOW + 300, 0);
+	era_translate(&era, &entry, &policy, NOW);
+	cr_assert_eq(entry_phase(&entry, NOW), ENTRY_DEAD);
+}
+
 Test(era, the_first_that_is_heard_of_is_no_news)
 {
 	struct era era = { 0 };

@@ -1,0 +1,535 @@
+/* Entries in a real Redis: what may be stored over what, and what a change does to them. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "fleet.h"
+
+static struct fleet fleet;
+static struct daemon *a, *b;
+static struct doing doing;
+
+static void setup(void)
+{
+	fleet_open(&fleet, NULL);
+	fleet.options.fleet = 2;
+	a = fleet_add(&fleet);
+	b = fleet_add(&fleet);
+}
+
+static void teardown(void)
+{
+	fleet_close(&fleet);
+}
+
+TestSuite(redis_entries, .init = setup, .fini = teardown, .timeout = 30);
+
+static uint64_t lease(struct daemon *daemon, const char *key, uint64_t token)
+{
+	doing_init(&doing, daemon, STORE_LEASE, key, token);
+	cr_assert_eq(doing_wait(&doing, daemon), STORE_DONE, "%s: outcome %d", key,
+		     (int)doing.op.outcome);
+	return doing.op.fence;
+}
+
+static uint64_t invalidate(struct daemon *daemon, const char *key, bool hard)
+{
+	doing_init(&doing, daemon, STORE_INVALIDATE, key, 0);
+	doing.op.hard = hard;
+	cr_assert_eq(doing_wait(&doing, daemon), STORE_DONE);
+	return doing.op.fence;
+}
+
+/* Saves an entry under a lease of its own. */
+static enum store_outcome put(const char *key, int64_t version, const char *value)
+{
+	uint64_t fence = lease(a, key, 7);
+	return do_save(&doing, a, key, 7, fence, version, value);
+}
+
+/* The value that is stored, of a key that has one. */
+static const char *stored(const char *key)
+{
+	static char value[64];
+	cr_assert_eq(do_load(&doing, b, key), STORE_DONE);
+	cr_assert(doing.op.has_entry && doing.op.has_value && doing.op.entry.value);
+	snprintf(value, sizeof(value), "%s", doing.op.entry.value->bytes);
+	doing_free(&doing);
+	return value;
+}
+
+static enum store_outcome save_entry(struct daemon *daemon, const char *key, uint64_t token,
+				     const struct entry *entry)
+{
+	doing_init(&doing, daemon, STORE_SAVE, key, token);
+	doing.op.entry = *entry;
+	enum store_outcome outcome = doing_wait(&doing, daemon);
+	value_unref(entry->value);
+	return outcome;
+}
+
+static struct entry entry_now(uint64_t fence)
+{
+	int64_t now_us = redis_store_now_us(a->redis);
+	return (struct entry){ .fence = fence,
+			       .generated_at_us = now_us,
+			       .fresh_until_us = now_us + 600 * SECOND,
+			       .stale_until_us = now_us + 630 * SECOND };
+}
+
+Test(redis_entries, what_one_daemon_saves_the_other_loads)
+{
+	uint64_t fence = lease(a, "rows:1", 7);
+	struct entry entry = entry_now(fence), *back = &doing.op.entry;
+	entry.value = value_create("a\0b", 3);
+	entry.version = 42;
+	entry.has_version = true;
+	entry.covers = -3;
+	entry.build_us = 800000;
+	entry.history = 5;
+	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_DONE);
+	cr_assert_eq(do_load(&doing, b, "rows:1"), STORE_DONE);
+	cr_assert(doing.op.has_entry && doing.op.has_value && doing.op.has_claim);
+	cr_assert(back->value->len == 3 && memcmp(back->value->bytes, "a\0b", 3) == 0);
+	cr_assert(back->version == 42 && back->has_version && back->covers == -3);
+	cr_assert(back->fence == fence && back->build_us == 800000 && back->history == 5);
+	cr_assert(!back->absent && !back->changed && back->era == 1);
+	/* The two clocks are one, but for what a round trip leaves open. */
+	cr_assert(llabs(back->generated_at_us - entry.generated_at_us) < 20000);
+	cr_assert(llabs(back->fresh_until_us - entry.fresh_until_us) < 20000);
+	cr_assert(llabs(back->stale_until_us - entry.stale_until_us) < 20000);
+	cr_assert_eq(doing.op.left_us, 0, "the save gave the lease back");
+	doing_free(&doing);
+}
+
+Test(redis_entries, null_nothing_and_no_row_are_told_apart)
+{
+	struct entry entry = entry_now(lease(a, "rows:1", 7));
+	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_DONE);
+	do_load(&doing, b, "rows:1");
+	cr_assert(doing.op.has_value && !doing.op.entry.value && !doing.op.entry.absent);
+
+	entry = entry_now(lease(a, "rows:2", 7));
+	entry.value = value_create("", 0);
+	cr_assert_eq(save_entry(a, "rows:2", 7, &entry), STORE_DONE);
+	do_load(&doing, b, "rows:2");
+	cr_assert(doing.op.has_value && doing.op.entry.value && doing.op.entry.value->len == 0);
+	doing_free(&doing);
+
+	entry = entry_now(lease(a, "rows:3", 7));
+	entry.absent = true;
+	cr_assert_eq(save_entry(a, "rows:3", 7, &entry), STORE_DONE);
+	do_load(&doing, b, "rows:3");
+	cr_assert(doing.op.has_value && !doing.op.entry.value && doing.op.entry.absent);
+}
+
+Test(redis_entries, the_largest_value_arrives_intact_and_holds_up_no_lease)
+{
+	struct entry entry = entry_now(lease(a, "rows:1", 7));
+	struct doing save, renew;
+	entry.value = value_create(NULL, VALUE_BYTES_MAX);
+	for (size_t i = 0; i < VALUE_BYTES_MAX; i++)
+		entry.value->bytes[i] = (char)(i * 2654435761u >> 24);
+	lease(a, "rows:2", 8);
+	doing_init(&save, a, STORE_SAVE, "rows:1", 7);
+	doing_init(&renew, a, STORE_RENEW, "rows:2", 8);
+	save.op.entry = entry;
+	doing_start(&save, a);
+	doing_start(&renew, a);
+	cr_assert_eq(doing_wait(&renew, a), STORE_DONE);
+	cr_assert_eq(save.done, 0, "it is still on its way");
+	cr_assert_eq(doing_wait(&save, a), STORE_DONE);
+	cr_assert_eq(do_load(&doing, b, "rows:1"), STORE_DONE);
+	cr_assert_eq(doing.op.entry.value->len, VALUE_BYTES_MAX);
+	cr_assert_eq(memcmp(doing.op.entry.value->bytes, entry.value->bytes, VALUE_BYTES_MAX), 0);
+	doing_free(&doing);
+	value_unref(entry.value);
+}
+
+Test(redis_entries, a_value_that_is_known_is_left_out)
+{
+	put("rows:1", 1, "value");
+	do_load(&doing, b, "rows:1");
+	uint64_t fence = doing.op.entry.fence;
+	doing_free(&doing);
+	doing_init(&doing, b, STORE_LOAD, "rows:1", 0);
+	doing.op.known_fence = fence;
+	cr_assert_eq(doing_wait(&doing, b), STORE_DONE);
+	cr_assert(doing.op.has_entry && !doing.op.has_value && !doing.op.entry.value);
+	doing_init(&doing, b, STORE_LOAD, "rows:1", 0);
+	doing.op.known_fence = fence - 1;
+	cr_assert_eq(doing_wait(&doing, b), STORE_DONE);
+	cr_assert(doing.op.has_value);
+	doing_free(&doing);
+}
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+/* In this order; none of two neighbours is the same number to a double. */
+static const int64_t versions[] = {
+	INT64_MIN,
+	INT64_MIN + 1,
+	-(1LL << 53) - 1,
+	-(1LL << 53),
+	-(1LL << 53) + 1,
+	-(1LL << 32) - 1,
+	-(1LL << 32),
+	-256,
+	-255,
+	-2,
+	-1,
+	0,
+	1,
+	127,
+	128,
+	255,
+	256,
+	(1LL << 31) - 1,
+	1LL << 31,
+	(1LL << 32) - 1,
+	1LL << 32,
+	(1LL << 53) - 1,
+	1LL << 53,
+	(1LL << 53) + 1,
+	(1LL << 53) + 2,
+	INT64_MAX - 1,
+	INT64_MAX,
+};
+enum { VERSIONS = sizeof(versions) / sizeof(*versions) };
+
+static void versions_order_rows(void)
+{
+	for (int i = 1; i < VERSIONS; i++) {
+		char key[32];
+		snprintf(key, sizeof(key), "rows:%d", i);
+		cr_assert_eq(put(key, versions[i - 1], "older"), STORE_DONE);
+		cr_assert_eq(put(key, versions[i], "newer"), STORE_DONE, "case %d", i);
+		cr_assert_eq(put(key, versions[i - 1], "older again"), STORE_REFUSED, "case %d", i);
+		cr_assert(doing.op.has_entry && doing.op.entry.version == versions[i]);
+		cr_assert_str_eq(stored(key), "newer");
+	}
+}
+
+Test(redis_entries, rows_are_ordered_by_version_at_every_size)
+{
+	versions_order_rows();
+}
+
+Test(redis_entries, rows_are_ordered_by_version_under_another_locale)
+{
+	static const char make[] = "localedef -i en_US -f UTF-8 --no-archive %s/en_US.UTF-8 2>&1";
+	char command[256];
+	if (access("/usr/share/i18n/locales/en_US", R_OK) != 0)
+		cr_skip_test("the sources of en_US are not installed (package locales)");
+	snprintf(command, sizeof(command), make, fleet.server.folder);
+	cr_assert_eq(system(command), 0);
+	fleet.server.lc_all = "en_US.UTF-8";
+	fleet.server.locpath = fleet.server.folder;
+	fleet_restart(&fleet);
+	/* Redis orders strings by the locale's rules now. */
+	cr_assert_str_eq(server_ask(&fleet.server, "EVAL return('a'<'B'and'yes'or'no') 0"), "yes");
+	versions_order_rows();
+	snprintf(command, sizeof(command), "rm -r %s/en_US.UTF-8", fleet.server.folder);
+	cr_assert_eq(system(command), 0);
+}
+
+Test(redis_entries, of_equal_versions_the_later_build_stays)
+{
+	uint64_t fence;
+	cr_assert_eq(put("rows:1", 5, "first"), STORE_DONE);
+	cr_assert_eq(put("rows:1", 5, "second"), STORE_DONE);
+	cr_assert_str_eq(stored("rows:1"), "second");
+	fence = lease(a, "rows:1", 7);
+	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence - 1000000, 5, "older"), STORE_REFUSED);
+	cr_assert_str_eq(stored("rows:1"), "second");
+}
+
+Test(redis_entries, views_are_ordered_by_fence_alone)
+{
+	cr_assert_eq(put("views:1", 50, "first"), STORE_DONE);
+	cr_assert_eq(put("views:1", 40, "second"), STORE_DONE, "its newest row was deleted");
+	cr_assert_str_eq(stored("views:1"), "second");
+	uint64_t fence = lease(a, "views:1", 7);
+	cr_assert_eq(do_save(&doing, a, "views:1", 7, fence - 1000000, 60, "older"), STORE_REFUSED);
+	cr_assert_str_eq(stored("views:1"), "second");
+}
+
+Test(redis_entries, no_row_and_a_row_are_ordered_by_fence)
+{
+	cr_assert_eq(put("rows:1", 50, "row"), STORE_DONE);
+	struct entry entry = entry_now(lease(a, "rows:1", 7));
+	entry.absent = true;
+	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_DONE);
+	do_load(&doing, b, "rows:1");
+	cr_assert(doing.op.entry.absent);
+	cr_assert_eq(put("rows:1", 40, "inserted again"), STORE_DONE);
+	cr_assert_str_eq(stored("rows:1"), "inserted again");
+}
+
+Test(redis_entries, one_of_another_history_is_replaced_whatever_its_version)
+{
+	struct entry entry = entry_now(lease(a, "rows:1", 7));
+	entry.version = 50;
+	entry.has_version = true;
+	entry.history = 1;
+	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_DONE);
+	entry = entry_now(lease(a, "rows:1", 7));
+	entry.version = 40;
+	entry.has_version = true;
+	entry.history = 2;
+	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_DONE);
+}
+
+Test(redis_entries, a_repeated_save_gets_the_same_answer)
+{
+	uint64_t fence = lease(a, "rows:1", 7);
+	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence, 1, "value"), STORE_DONE);
+	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence, 1, "value"), STORE_DONE);
+	cr_assert_eq(put("rows:1", 2, "newer"), STORE_DONE);
+	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence, 1, "value"), STORE_REFUSED);
+	cr_assert_str_eq(stored("rows:1"), "newer");
+}
+
+Test(redis_entries, a_refused_save_gives_the_lease_back)
+{
+	put("rows:1", 5, "value");
+	cr_assert_eq(put("rows:1", 4, "older"), STORE_REFUSED);
+	lease(b, "rows:1", 8);
+}
+
+/* ---- changes ----------------------------------------------------------------------------- */
+
+Test(redis_entries, a_change_ends_freshness_and_bounds_staleness)
+{
+	put("rows:1", 1, "value");
+	uint64_t floor = invalidate(b, "rows:1", false);
+	do_load(&doing, a, "rows:1");
+	int64_t now_us = redis_store_now_us(a->redis);
+	cr_assert(doing.op.has_entry && doing.op.entry.changed);
+	cr_assert_eq(entry_phase(&doing.op.entry, now_us), ENTRY_STALE);
+	cr_assert_leq(doing.op.entry.stale_until_us, now_us + 30 * SECOND);
+	cr_assert_gt(doing.op.entry.stale_until_us, now_us + 29 * SECOND);
+	cr_assert_eq(doing.op.floor, floor);
+	cr_assert_gt(floor, doing.op.entry.fence);
+	doing_free(&doing);
+	doing_init(&doing, a, STORE_LEASE, "rows:1", 7);
+	doing.op.want.fresh = true;
+	cr_assert_eq(doing_wait(&doing, a), STORE_DONE, "it is not enough any more");
+	cr_assert_gt(doing.op.fence, floor);
+}
+
+Test(redis_entries, a_hard_change_ends_staleness_too)
+{
+	put("rows:1", 1, "value");
+	invalidate(b, "rows:1", true);
+	do_load(&doing, a, "rows:1");
+	cr_assert_eq(entry_phase(&doing.op.entry, redis_store_now_us(a->redis)), ENTRY_DEAD);
+	doing_free(&doing);
+}
+
+Test(redis_entries, the_floor_is_greater_than_what_the_caller_knows)
+{
+	doing_init(&doing, a, STORE_INVALIDATE, "rows:1", 0);
+	doing.op.known_fence = 1ull << 60;
+	cr_assert_eq(doing_wait(&doing, a), STORE_DONE);
+	cr_assert_gt(doing.op.fence, 1ull << 60);
+	cr_assert_gt(lease(b, "rows:1", 8), doing.op.known_fence);
+}
+
+Test(redis_entries, a_build_from_before_the_change_is_stored_expired)
+{
+	uint64_t fence = lease(a, "rows:1", 7);
+	uint64_t floor = invalidate(b, "rows:1", false);
+	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence, 1, "value"), STORE_DONE);
+	cr_assert_eq(doing.op.floor, floor);
+	do_load(&doing, b, "rows:1");
+	int64_t now_us = redis_store_now_us(b->redis);
+	cr_assert(doing.op.has_entry && doing.op.entry.changed);
+	cr_assert_eq(entry_phase(&doing.op.entry, now_us), ENTRY_STALE);
+	cr_assert(llabs(doing.op.entry.stale_until_us - doing.op.entry.generated_at_us -
+			30 * SECOND) < 1000);
+	doing_free(&doing);
+	fence = lease(b, "rows:1", 8);
+	cr_assert_eq(do_save(&doing, b, "rows:1", 8, fence, 1, "after it"), STORE_DONE);
+	do_load(&doing, a, "rows:1");
+	cr_assert_eq(entry_phase(&doing.op.entry, redis_store_now_us(a->redis)), ENTRY_FRESH);
+	doing_free(&doing);
+}
+
+Test(redis_entries, no_row_from_before_the_change_is_refused)
+{
+	uint64_t fence = lease(a, "rows:1", 7);
+	invalidate(b, "rows:1", false);
+	struct entry entry = entry_now(fence);
+	entry.absent = true;
+	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_REFUSED);
+	lease(b, "rows:1", 8);
+}
+
+Test(redis_entries, after_a_hard_change_a_build_from_before_it_is_refused)
+{
+	uint64_t fence = lease(a, "rows:1", 7);
+	invalidate(b, "rows:1", true);
+	invalidate(b, "rows:1", false);
+	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence, 1, "value"), STORE_REFUSED);
+	do_load(&doing, b, "rows:1");
+	cr_assert_not(doing.op.has_entry);
+	fence = lease(b, "rows:1", 8);
+	invalidate(a, "rows:1", false);
+	cr_assert_eq(do_save(&doing, b, "rows:1", 8, fence, 1, "value"), STORE_DONE,
+		     "the hard one was before this build");
+}
+
+Test(redis_entries, the_floor_lives_as_long_as_the_lease)
+{
+	doing_init(&doing, a, STORE_LEASE, "rows:1", 7);
+	doing.op.length_us = 3600 * SECOND;
+	cr_assert_eq(doing_wait(&doing, a), STORE_DONE);
+	invalidate(b, "rows:1", false);
+	cr_assert_gt(server_number(&fleet.server, "PTTL t:c:{rows:1}"), 3600 * 1000);
+}
+
+/* ---- who is told ------------------------------------------------------------------------- */
+
+/* Waits until all that was published has arrived: this comes after it. */
+static void await_news(struct daemon *daemon)
+{
+	static int mark;
+	char key[32];
+	snprintf(key, sizeof(key), "views:mark%d", ++mark);
+	invalidate(a, key, false);
+	AWAIT(&fleet,
+	      daemon->told_count > 0 && strcmp(daemon->told[daemon->told_count - 1].key, key) == 0);
+	daemon->told_count--;
+}
+
+Test(redis_entries, a_first_save_that_nobody_waits_for_is_not_told)
+{
+	put("rows:1", 1, "value");
+	await_news(b);
+	cr_assert_eq(b->told_count, 0);
+}
+
+Test(redis_entries, who_waits_for_the_lease_is_told_of_the_save)
+{
+	uint64_t fence = lease(a, "rows:1", 7);
+	cr_assert_eq(do_lease(&doing, b, "rows:1", 8), STORE_HELD);
+	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence, 1, "value"), STORE_DONE);
+	await_news(b);
+	cr_assert_eq(b->told_count, 1);
+	cr_assert_str_eq(b->told[0].key, "rows:1");
+	cr_assert(!b->told[0].changed && b->told[0].fence == fence);
+}
+
+Test(redis_entries, who_waits_for_the_lease_is_told_of_its_end)
+{
+	lease(a, "rows:1", 7);
+	cr_assert_eq(do_lease(&doing, b, "rows:1", 8), STORE_HELD);
+	cr_assert_eq(do_lease(&doing, b, "rows:1", 9), STORE_HELD);
+	do_release(&doing, a, "rows:1", 7);
+	await_news(b);
+	cr_assert_eq(b->told_count, 1, "once");
+	cr_assert_str_eq(b->told[0].key, "rows:1");
+	lease(a, "rows:1", 7);
+	do_release(&doing, a, "rows:1", 7);
+	await_news(b);
+	cr_assert_eq(b->told_count, 1, "nobody waited for this one");
+}
+
+Test(redis_entries, who_waits_stays_noted_when_a_lease_lapses)
+{
+	doing_init(&doing, a, STORE_LEASE, "rows:1", 7);
+	doing.op.length_us = 300000;
+	doing_wait(&doing, a);
+	cr_assert_eq(do_lease(&doing, b, "rows:1", 8), STORE_HELD);
+	do
+		do_lease(&doing, a, "rows:1", 9);
+	while (doing.op.outcome == STORE_HELD);
+	do_release(&doing, a, "rows:1", 9);
+	await_news(b);
+	cr_assert_eq(b->told_count, 1);
+}
+
+Test(redis_entries, a_replaced_entry_is_told)
+{
+	put("rows:1", 1, "value");
+	put("rows:1", 2, "newer");
+	await_news(b);
+	cr_assert_eq(b->told_count, 1);
+	cr_assert_str_eq(b->told[0].key, "rows:1");
+	do_load(&doing, b, "rows:1");
+	cr_assert_eq(b->told[0].fence, doing.op.entry.fence);
+	doing_free(&doing);
+}
+
+Test(redis_entries, changes_go_to_all)
+{
+	uint64_t floor = invalidate(a, "rows:{x}:%25", true);
+	AWAIT(&fleet, a->told_count > 0 && b->told_count > 0);
+	cr_assert_str_eq(b->told[0].key, "rows:{x}:%25");
+	cr_assert(b->told[0].changed && b->told[0].hard && b->told[0].fence == floor);
+}
+
+/* ---- foreign bytes ----------------------------------------------------------------------- */
+
+Test(redis_entries, what_others_put_there_is_no_entry_and_is_replaced)
+{
+	server_ask(&fleet.server, "SET t:e:{rows:1} nonsense");
+	server_ask(&fleet.server, "SET t:c:{rows:1} nonsense");
+	cr_assert_eq(do_load(&doing, b, "rows:1"), STORE_DONE);
+	cr_assert(!doing.op.has_entry && !doing.op.has_claim);
+	cr_assert_eq(put("rows:1", 1, "value"), STORE_DONE);
+	cr_assert_str_eq(stored("rows:1"), "value");
+}
+
+Test(redis_entries, an_entry_that_was_cut_is_no_entry)
+{
+	put("rows:1", 1, "value");
+	server_ask(&fleet.server, "APPEND t:e:{rows:1} x");
+	cr_assert_eq(do_load(&doing, b, "rows:1"), STORE_DONE);
+	cr_assert_not(doing.op.has_entry);
+}
+
+Test(redis_entries, a_key_of_another_type_is_an_error_and_no_answer)
+{
+	server_ask(&fleet.server, "LPUSH t:e:{rows:1} x");
+	cr_assert_eq(do_load(&doing, b, "rows:1"), STORE_AWAY);
+	cr_assert_eq(do_lease(&doing, b, "rows:1", 8), STORE_AWAY);
+	cr_assert_eq(daemon_errors(b, STORE_ERROR_OTHER), 2);
+}
+
+Test(redis_entries, keys_stay_apart_whatever_they_hold)
+{
+	static const char *const keys[] = { "rows:{a}",     "rows:{a", "rows:a}",     "rows:a",
+					    "rows:%7Ba%7D", "rows:",   "rows:a b\r\n" };
+	enum { KEYS = sizeof(keys) / sizeof(*keys) };
+	for (int i = 0; i < KEYS; i++) {
+		/* A canonical text has no %7B: the fifth is here to show what would happen. */
+		if (i != 4)
+			cr_assert_eq(put(keys[i], i, keys[i]), STORE_DONE);
+	}
+	for (int i = 0; i < KEYS; i++)
+		if (i != 4)
+			cr_assert_str_eq(stored(keys[i]), keys[i]);
+	cr_assert_str_eq(stored(keys[4]), keys[0]);
+}
+
+Test(redis_entries, two_prefixes_and_two_databases_are_two_fleets)
+{
+	struct daemon *other;
+	put("rows:1", 1, "value");
+	fleet.options.prefix = "u:";
+	other = fleet_add(&fleet);
+	do_load(&doing, other, "rows:1");
+	cr_assert_not(doing.op.has_entry);
+	fleet.options.prefix = "t:";
+	fleet.url.db = 1;
+	other = fleet_add(&fleet);
+	do_load(&doing, other, "rows:1");
+	cr_assert_not(doing.op.has_entry);
+	invalidate(other, "rows:1", false);
+	AWAIT(&fleet, other->told_count > 0);
+	await_news(b);
+	cr_assert_eq(b->told_count, 0, "channels know no databases, but names do");
+}
