@@ -1,6 +1,8 @@
 /* Every ceiling of the daemon in one place. The configuration may ask for less, never for more. */
 #pragma once
 
+#include <stdint.h>
+
 #include "proto/wire.h"
 
 enum {
@@ -15,6 +17,7 @@ enum {
 	ERROR_TEXT_MAX = WIRE_ERROR_TEXT_MAX, /* bytes of an error that is kept or sent */
 	SOCKET_PATH_MAX = 107,                /* sun_path less its NUL */
 	WAIT_MS_MAX = WIRE_WAIT_MS_MAX,
+	LIFE_DAYS_MAX = 3650,           /* of a fresh or stale time */
 	CONFIG_BYTES_MAX = 1024 * 1024, /* the configuration file */
 	CONFIG_DEPTH_MAX = 8,           /* its nesting */
 	QUERY_BYTES_MAX = 64 * 1024,    /* of one keyspace */
@@ -26,3 +29,5 @@ enum {
 	FLEET_CEILING = 10000,
 	WAKE_BATCH = 64, /* waiters answered in one turn of the loop */
 };
+
+#define LIFE_MS_MAX (INT64_C(86400000) * LIFE_DAYS_MAX)

@@ -76,7 +76,9 @@ void building_begin(struct engine *engine, struct flight *flight, int64_t now_us
 		(struct build){ .key = flight->key,
 				.slot = flight->slot,
 				.lock_key = !flight->away,
-				.timeout_us = flight->key.keyspace->policy->build_timeout_us };
+				.timeout_us = flight->key.keyspace->policy->build_timeout_us,
+				.fresh_us = -1,
+				.stale_us = -1 };
 	calls_push(effects, EFFECT_BUILD, flight);
 }
 
@@ -99,8 +101,8 @@ static void take_result(struct engine *engine, struct flight *flight, int64_t no
 	};
 	built->value = NULL;
 	tenure_measure(engine, flight->key.keyspace, took);
-	entry_set_times(&flight->result, flight->key.keyspace->policy,
-			flight->result.generated_at_us, &engine->rng);
+	entry_set_times(&flight->result, flight->key.keyspace->policy, built->fresh_us,
+			built->stale_us, &engine->rng);
 }
 
 /* The breaker hears about the origin from every build. */

@@ -2,15 +2,17 @@
 
 #include "base/check.h"
 
-void entry_set_times(struct entry *entry, const struct policy *policy, int64_t generated_at_us,
-		     struct rng *rng)
+void entry_set_times(struct entry *entry, const struct policy *policy, int64_t fresh_us,
+		     int64_t stale_us, struct rng *rng)
 {
-	int64_t fresh = entry->absent ? policy->negative_us : policy->fresh_us;
+	int64_t fresh = fresh_us >= 0 ? fresh_us : policy->fresh_us;
+	int64_t stale = stale_us >= 0 ? stale_us : policy->stale_us;
+	if (entry->absent)
+		fresh = policy->negative_us;
 	int64_t spread = (int64_t)((double)fresh * policy->jitter);
 	CHECK(fresh >= 0 && spread >= 0 && spread <= fresh);
-	entry->generated_at_us = generated_at_us;
-	entry->fresh_until_us = generated_at_us + fresh + rng_between(rng, -spread, spread);
-	entry->stale_until_us = entry->fresh_until_us + policy->stale_us;
+	entry->fresh_until_us = entry->generated_at_us + fresh + rng_between(rng, -spread, spread);
+	entry->stale_until_us = entry->fresh_until_us + stale;
 }
 
 enum entry_phase entry_phase(const struct entry *entry, int64_t now_us)

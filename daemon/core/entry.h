@@ -43,9 +43,11 @@ bool history_is_later(uint64_t a, uint64_t b);
 
 /* The bounds of generated_at + fresh and + stale never overflow: policies are below ten years. */
 
-/* Fills the three moments from the policy; jitter is drawn evenly from ±policy->jitter. */
-void entry_set_times(struct entry *entry, const struct policy *policy, int64_t generated_at_us,
-		     struct rng *rng);
+/* Fills the moments after generated_at from the policy, or from the row's own times where these are
+   not negative; "no such row" has the policy's time for it. Jitter is drawn evenly from
+   ±policy->jitter. */
+void entry_set_times(struct entry *entry, const struct policy *policy, int64_t fresh_us,
+		     int64_t stale_us, struct rng *rng);
 
 enum entry_phase entry_phase(const struct entry *entry, int64_t now_us);
 

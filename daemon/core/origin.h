@@ -57,7 +57,9 @@ struct build {
 	enum build_outcome outcome;
 	struct value *value; /* counted; ROW: the value, NULL for SQL NULL */
 	bool has_version;
-	int64_t version;    /* the `version` column, if it has one and it isn't NULL */
+	int64_t version;  /* the `version` column, if it has one and it isn't NULL */
+	int64_t fresh_us; /* the row's own times, in place of the policy's; -1: none */
+	int64_t stale_us;
 	uint64_t history;   /* of the origin, as history_of() (core/entry.h) makes it; 0: unknown */
 	uint64_t snapshot;  /* xmin of the snapshot the query ran under; 0: unknown */
 	enum status status; /* FAILED, BAD_KEY, NO_ROOM, LOST: what waiters get */

@@ -332,7 +332,7 @@ static void on_probed(struct pool *pool, void *arg)
 		if (statement->state == STATEMENT_OK) {
 			printf("%s: ok, %u argument%s%s\n", policy->name, statement->params_count,
 			       statement->params_count == 1 ? "" : "s",
-			       statement->has_version ? ", versioned" : "");
+			       statement->columns & GUARD_HAS_VERSION ? ", versioned" : "");
 		} else if (statement->state == STATEMENT_REFUSED) {
 			printf("%s:%d: %s: %s\n", check->config->path, policy->line, policy->name,
 			       statement->error);

@@ -64,8 +64,10 @@ const char GUARD_EVICT_SQL[] =
 	"SELECT segar_g.segar_held, $%u, "                                                         \
 	"pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()),"                           \
 	" segar_g.segar_timeline, segar_q.found, octet_length(segar_q.value),"                     \
-	" CASE WHEN octet_length(segar_q.value) <= %d THEN segar_q.value END%s "                   \
-	"FROM segar_g LEFT JOIN LATERAL (SELECT true AS found, %s AS value%s FROM (\n%s\n) "       \
+	" CASE WHEN octet_length(segar_q.value) <= %d THEN segar_q.value END,"                     \
+	" segar_q.version, segar_q.fresh_ms, segar_q.stale_ms "                                    \
+	"FROM segar_g LEFT JOIN LATERAL (SELECT true AS found, %s AS value,"                       \
+	" %s::bigint AS version, %s::bigint AS fresh_ms, %s::bigint AS stale_ms FROM (\n%s\n) "    \
 	"segar_s"                                                                                  \
 	" WHERE segar_g.segar_held = %d LIMIT 2 OFFSET 0) segar_q ON true"
 
@@ -73,11 +75,12 @@ const char GUARD_EVICT_SQL[] =
 	(n) + GUARD_PARAM_CLASS + 1, (n) + GUARD_PARAM_SLOT + 1, GUARD_SLOT_HELD,                  \
 		(n) + GUARD_PARAM_KEY + 1, GUARD_FREE, (n) + GUARD_PARAM_KEY + 1, GUARD_KEY_HELD,  \
 		GUARD_FREE, has_timeline ? TIMELINE : "NULL::integer",                             \
-		(n) + GUARD_PARAM_TICKET + 1, VALUE_BYTES_MAX,                                     \
-		has_version ? ", segar_q.version" : "", value_expression(value_type),              \
-		has_version ? ", segar_s.version::bigint AS version" : "", query, GUARD_FREE
+		(n) + GUARD_PARAM_TICKET + 1, VALUE_BYTES_MAX, value_expression(value_type),       \
+		columns &GUARD_HAS_VERSION ? "segar_s.version" : "NULL",                           \
+		columns &GUARD_HAS_FRESH_MS ? "segar_s.fresh_ms" : "NULL",                         \
+		columns &GUARD_HAS_STALE_MS ? "segar_s.stale_ms" : "NULL", query, GUARD_FREE
 
-char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version,
+char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, unsigned columns,
 		bool has_timeline)
 {
 	int len = snprintf(NULL, 0, GUARD_FORMAT, GUARD_ARGS(params_count));

@@ -32,8 +32,14 @@ enum guard_column {
 	GUARD_FOUND,    /* boolean: true, or NULL: no such row */
 	GUARD_LENGTH,   /* integer: the value's bytes in the server's encoding; NULL: SQL NULL */
 	GUARD_VALUE,    /* NULL also where GUARD_LENGTH is over the limit */
-	GUARD_VERSION,  /* bigint; absent where the query has no such column */
+	GUARD_VERSION,  /* these three: bigint; NULL also where the query has no such column */
+	GUARD_FRESH_MS,
+	GUARD_STALE_MS,
+	GUARD_COLUMNS
 };
+
+/* The optional columns of a keyspace's query; a bit each. */
+enum { GUARD_HAS_VERSION = 1, GUARD_HAS_FRESH_MS = 2, GUARD_HAS_STALE_MS = 4 };
 
 enum guard_held {
 	GUARD_FREE,      /* both locks are ours: the query ran */
@@ -51,9 +57,9 @@ enum guard_param {
 };
 
 /* The guarded form of `query`, which has `params_count` parameters, a column `value` of type
-   `value_type` and perhaps a column `version`. `has_timeline`: our role may read that. The caller
+   `value_type` and the optional `columns`. `has_timeline`: our role may read that. The caller
    owns it (mem_free); NULL when memory is missing. */
-char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, bool has_version,
+char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, unsigned columns,
 		bool has_timeline) __attribute__((warn_unused_result));
 
 /* Asks for the system's identifier, a bigint: one row, or none where our role may not read what

@@ -35,7 +35,7 @@ static bool is_guarded(const PGresult *result)
 		[GUARD_SNAPSHOT] = sizeof(uint64_t),
 	};
 
-	if (PQntuples(result) < 1 || PQnfields(result) < GUARD_VERSION)
+	if (PQntuples(result) < 1 || PQnfields(result) != GUARD_COLUMNS)
 		return false;
 	for (int i = 0; i <= GUARD_SNAPSHOT; i++)
 		if (PQgetlength(result, 0, i) != lengths[i] || !PQfformat(result, i))
@@ -69,6 +69,27 @@ static int read_value(struct build *build, const PGresult *result, struct troubl
 	return 0;
 }
 
+/* A row's own time, in µs, -1 where it has none. */
+static int read_time(const PGresult *result, int column, int64_t least_ms, int64_t *ret_us,
+		     struct trouble *ret_trouble)
+{
+	int64_t ms;
+
+	*ret_us = -1;
+	if (PQgetisnull(result, 0, column))
+		return 0;
+	ms = (int64_t)read_u64(result, column);
+	if (ms < least_ms || ms > LIFE_MS_MAX) {
+		trouble_set(ret_trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
+			    "the row's %s is %lld; expected %lld to %lld",
+			    column == GUARD_FRESH_MS ? "fresh_ms" : "stale_ms", (long long)ms,
+			    (long long)least_ms, (long long)LIFE_MS_MAX);
+		return -1;
+	}
+	*ret_us = ms * 1000;
+	return 0;
+}
+
 static int read_row(struct build *build, const PGresult *result, struct trouble *ret_trouble)
 {
 	if (PQntuples(result) > 1) {
@@ -79,9 +100,14 @@ static int read_row(struct build *build, const PGresult *result, struct trouble 
 	if (read_value(build, result, ret_trouble) < 0)
 		return -1;
 	build->outcome = BUILD_ROW;
-	build->has_version =
-		PQnfields(result) > GUARD_VERSION && !PQgetisnull(result, 0, GUARD_VERSION);
+	build->has_version = !PQgetisnull(result, 0, GUARD_VERSION);
 	build->version = build->has_version ? (int64_t)read_u64(result, GUARD_VERSION) : 0;
+	if (read_time(result, GUARD_FRESH_MS, 1, &build->fresh_us, ret_trouble) < 0 ||
+	    read_time(result, GUARD_STALE_MS, 0, &build->stale_us, ret_trouble) < 0) {
+		value_unref(build->value);
+		build->value = NULL;
+		return -1;
+	}
 	return 0;
 }
 

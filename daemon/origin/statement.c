@@ -58,16 +58,24 @@ static bool is_integer_type(uint32_t type)
 	return type == PG_TYPE_INT2 || type == PG_TYPE_INT4 || type == PG_TYPE_INT8;
 }
 
+/* An optional column's GUARD_HAS_ bit, or 0. */
+static unsigned column_bit(const char *name)
+{
+	if (!strcmp(name, "version"))
+		return GUARD_HAS_VERSION;
+	if (!strcmp(name, "fresh_ms"))
+		return GUARD_HAS_FRESH_MS;
+	return !strcmp(name, "stale_ms") ? GUARD_HAS_STALE_MS : 0;
+}
+
 /* What is wrong with the column, or NULL. */
 static const char *column_refusal(const char *name, uint32_t type)
 {
 	if (!strcmp(name, "value"))
 		return NULL;
-	if (!strcmp(name, "version"))
+	if (column_bit(name) != 0)
 		return is_integer_type(type) ? NULL : "must be smallint, integer or bigint";
-	if (!strcmp(name, "fresh_ms") || !strcmp(name, "stale_ms"))
-		return "is not supported yet";
-	return "is none that segard knows: value, version";
+	return "is none that segard knows: value, version, fresh_ms, stale_ms";
 }
 
 static int learn_refuse(struct statement *statement, const char *format, ...)
@@ -85,11 +93,13 @@ static int learn_refuse(struct statement *statement, const char *format, ...)
 	return -EINVAL;
 }
 
-/* Finds `value` and `version`; a refusal goes to `statement`. */
+/* Finds `value` and the optional columns; a refusal goes to `statement`. */
 static int learn_columns(struct statement *learned, const PGresult *description,
 			 struct statement *statement)
 {
-	int values = 0, versions = 0;
+	bool has_value = false, twice = false;
+
+	learned->columns = 0;
 
 	for (int i = 0; i < PQnfields(description); i++) {
 		const char *name = PQfname(description, i);
@@ -100,16 +110,17 @@ static int learn_columns(struct statement *learned, const PGresult *description,
 					    refusal);
 		if (!strcmp(name, "value")) {
 			learned->value_type = PQftype(description, i);
-			values++;
+			twice |= has_value;
+			has_value = true;
 		} else {
-			versions++;
+			twice |= (learned->columns & column_bit(name)) != 0;
+			learned->columns |= column_bit(name);
 		}
 	}
-	if (values == 0)
+	if (!has_value)
 		return learn_refuse(statement, "the query returns no column named \"value\"");
-	if (values > 1 || versions > 1)
+	if (twice)
 		return learn_refuse(statement, "the query returns a column twice");
-	learned->has_version = versions == 1;
 	return 0;
 }
 
@@ -117,7 +128,7 @@ static int learn_columns(struct statement *learned, const PGresult *description,
 static bool is_same(const struct statement *a, const struct statement *b)
 {
 	return a->sql && a->params_count == b->params_count && a->value_type == b->value_type &&
-	       a->has_version == b->has_version && a->has_timeline == b->has_timeline &&
+	       a->columns == b->columns && a->has_timeline == b->has_timeline &&
 	       !memcmp(a->params, b->params, a->params_count * sizeof(a->params[0]));
 }
 
@@ -145,7 +156,7 @@ int statement_learn(struct statement *statement, const PGresult *description, bo
 	if (is_same(statement, &learned))
 		return 0;
 	learned.sql = guard_sql(statement->policy->query, learned.params_count, learned.value_type,
-				learned.has_version, learned.has_timeline);
+				learned.columns, learned.has_timeline);
 	if (!learned.sql)
 		return -ENOMEM;
 	learned.generation++;

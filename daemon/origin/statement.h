@@ -5,7 +5,8 @@
  *      └───── refuse ─> REFUSED  PostgreSQL or we do not accept it: `error` says why; tried again
  * by the next build, since the table may have come meanwhile
  *
- * The query's columns: `value` (any type) and, if it likes, `version` (smallint, integer, bigint).
+ * The query's columns: `value` (any type) and, if it likes, `version`, `fresh_ms`
+ * and `stale_ms` (smallint, integer, bigint).
  * Owned by the pool, on the loop's thread.
  */
 #pragma once
@@ -33,7 +34,7 @@ struct statement {
 	unsigned params_count;
 	uint32_t params[KEY_ARGS_MAX + GUARD_PARAMS]; /* types: the query's own, then the guard's */
 	uint32_t value_type;
-	bool has_version;
+	unsigned columns;               /* the optional ones it has: GUARD_HAS_… */
 	bool has_timeline;              /* the guarded form asks for it */
 	uint64_t doubted_ms;            /* see pool_check_key; 0: not yet */
 	char *sql;                      /* owned; the guarded form */

@@ -94,12 +94,14 @@ def test_versions(origin, make_segard, sql, version):
     assert client.get("v")["version"] == version
 
 
-@pytest.mark.parametrize("column", ["fresh_ms", "stale_ms"])
-def test_columns_that_are_not_served_yet_are_refused_by_name(origin, make_segard, column):
+def test_a_row_may_say_how_long_it_is_fresh_and_stale(origin, make_segard):
     client = make_segard(origin, keyspaces={
-        "v": {"query": f"SELECT 'x' AS value, 5000 AS {column}"}}).start().client()
-    with pytest.raises(Error, match=f"^origin_error: .*{column}"):
-        client.get("v")
+        "own": {"query": "SELECT 'x' AS value, 5000 AS fresh_ms, 7000 AS stale_ms", "jitter": "0%"},
+        "policys": {"query": "SELECT 'x' AS value, NULL::int AS fresh_ms", "jitter": "0%"}}).start().client()
+    assert 0 < client.get("own")["ttl_ms"] <= 5000
+    near = client.call("inspect", "own")["near"]
+    assert near["stale_for_ms"] - near["fresh_for_ms"] == 7000
+    assert client.get("policys")["ttl_ms"] > 5000
 
 
 def test_the_order_of_columns_does_not_matter(origin, make_segard):

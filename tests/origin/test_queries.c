@@ -170,10 +170,11 @@ static void a_query_that_does_not_prepare_is_refused_alone(void)
 		{ "SELECT v AS value FROM nowhere",
 		  "42P01 relation \"nowhere\" does not exist at character 24" },
 		{ "SELECT 1 AS val",
-		  "the query's column \"val\" is none that segard knows: value, version" },
+		  "the query's column \"val\" is none that segard knows: value, version, "
+		  "fresh_ms, stale_ms" },
 		{ "SELECT 1 AS version", "the query returns no column named \"value\"" },
-		{ "SELECT 1 AS value, 2 AS fresh_ms",
-		  "the query's column \"fresh_ms\" is not supported yet" },
+		{ "SELECT 1 AS value, 'x' AS fresh_ms",
+		  "the query's column \"fresh_ms\" must be smallint, integer or bigint" },
 		{ "SELECT 1 AS value, 'x' AS version",
 		  "the query's column \"version\" must be smallint, integer or bigint" },
 		{ "SELECT 1 AS value, 2 AS value", "the query returns a column twice" },
@@ -201,6 +202,22 @@ static void a_query_that_does_not_prepare_is_refused_alone(void)
 	}
 	BUILD_IS(&rig, good, "good", "row 1");
 	EXPECT(pool_counters(rig.pool)->connects == 1);
+	rig_close(&rig);
+}
+
+static void a_rows_own_times_have_bounds(void)
+{
+	struct rig rig;
+	uint32_t fresh, stale;
+
+	rig_open(&rig, &server, 2);
+	fresh = rig_keyspace(&rig, "fresh", "SELECT 1 AS value, 0 AS fresh_ms");
+	stale = rig_keyspace(&rig, "stale", "SELECT 1 AS value, -1::bigint AS stale_ms");
+	rig_start(&rig);
+	BUILD_IS(&rig, fresh, "fresh",
+		 "failed origin_error the row's fresh_ms is 0; expected 1 to 315360000000");
+	BUILD_IS(&rig, stale, "stale",
+		 "failed origin_error the row's stale_ms is -1; expected 0 to 315360000000");
 	rig_close(&rig);
 }
 
@@ -439,6 +456,7 @@ static const struct test tests[] = {
 	TEST(versions_are_integers_or_null),
 	TEST(the_session_is_set_up),
 	TEST(a_query_that_does_not_prepare_is_refused_alone),
+	TEST(a_rows_own_times_have_bounds),
 	TEST(a_query_that_writes_is_refused),
 	TEST(a_table_that_comes_later_heals_the_keyspace),
 	TEST(a_column_that_changes_its_type_is_prepared_again),

@@ -19,8 +19,9 @@ Test(entry, jitter_stays_within_its_bounds_at_every_extreme)
 			int64_t most = (int64_t)((double)lengths[l] * (1 + jitters[j]));
 			int64_t least = (int64_t)((double)lengths[l] * (1 - jitters[j]));
 			for (int i = 0; i < 1000; i++) {
-				struct entry entry = { .absent = i % 2 };
-				entry_set_times(&entry, &policy, YEARS * 5, &rng);
+				struct entry entry = { .absent = i % 2,
+						       .generated_at_us = YEARS * 5 };
+				entry_set_times(&entry, &policy, -1, -1, &rng);
 				int64_t fresh = entry.fresh_until_us - YEARS * 5;
 				cr_assert(fresh >= 0 && fresh <= most && fresh >= least);
 				cr_assert_eq(entry.stale_until_us - entry.fresh_until_us,
@@ -28,6 +29,21 @@ Test(entry, jitter_stays_within_its_bounds_at_every_extreme)
 			}
 		}
 	}
+}
+
+Test(entry, a_rows_own_times_replace_the_policys)
+{
+	struct rng rng;
+	rng_seed(&rng, 1);
+	struct policy policy = { .fresh_us = 10, .stale_us = 20, .negative_us = 3 };
+	struct entry entry = { .generated_at_us = 100 };
+	entry_set_times(&entry, &policy, 50, -1, &rng);
+	cr_assert(entry.fresh_until_us == 150 && entry.stale_until_us == 170);
+	entry_set_times(&entry, &policy, -1, 0, &rng);
+	cr_assert(entry.fresh_until_us == 110 && entry.stale_until_us == 110);
+	entry.absent = true;
+	entry_set_times(&entry, &policy, 50, -1, &rng);
+	cr_assert_eq(entry.fresh_until_us, 103);
 }
 
 Test(entry, jitter_spreads)
@@ -38,7 +54,7 @@ Test(entry, jitter_spreads)
 	int64_t least = INT64_MAX, most = 0;
 	for (int i = 0; i < 10000; i++) {
 		struct entry entry = { 0 };
-		entry_set_times(&entry, &policy, 0, &rng);
+		entry_set_times(&entry, &policy, -1, -1, &rng);
 		least = entry.fresh_until_us < least ? entry.fresh_until_us : least;
 		most = entry.fresh_until_us > most ? entry.fresh_until_us : most;
 	}

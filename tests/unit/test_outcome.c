@@ -17,8 +17,9 @@ struct row {
 	const uint32_t *timeline;
 	const char *value; /* NULL: SQL NULL */
 	bool is_found;
-	bool has_version; /* the column */
 	const uint64_t *version;
+	const uint64_t *fresh_ms;
+	const uint64_t *stale_ms;
 };
 
 static void set_u64(PGresult *result, int row, int column, uint64_t number)
@@ -31,6 +32,14 @@ static void set_u32(PGresult *result, int row, int column, uint32_t number)
 {
 	number = htobe32(number);
 	PQsetvalue(result, row, column, (char *)&number, sizeof(number));
+}
+
+static void set_optional(PGresult *result, int row, int column, const uint64_t *number)
+{
+	if (number)
+		set_u64(result, row, column, *number);
+	else
+		PQsetvalue(result, row, column, NULL, -1);
 }
 
 static void set_row(PGresult *result, int at, const struct row *row)
@@ -50,21 +59,20 @@ static void set_row(PGresult *result, int at, const struct row *row)
 		set_u32(result, at, GUARD_LENGTH, (uint32_t)strlen(row->value));
 		PQsetvalue(result, at, GUARD_VALUE, (char *)row->value, (int)strlen(row->value));
 	}
-	if (row->has_version && row->version)
-		set_u64(result, at, GUARD_VERSION, *row->version);
-	else if (row->has_version)
-		PQsetvalue(result, at, GUARD_VERSION, NULL, -1);
+	set_optional(result, at, GUARD_VERSION, row->version);
+	set_optional(result, at, GUARD_FRESH_MS, row->fresh_ms);
+	set_optional(result, at, GUARD_STALE_MS, row->stale_ms);
 }
 
 static PGresult *make_result(const struct row *row, int rows)
 {
 	PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
-	PGresAttDesc columns[GUARD_VERSION + 1] = { 0 };
+	PGresAttDesc columns[GUARD_COLUMNS] = { 0 };
 	char name[] = "column";
 
-	for (int i = 0; i <= GUARD_VERSION; i++)
+	for (int i = 0; i < GUARD_COLUMNS; i++)
 		columns[i] = (PGresAttDesc){ .name = name, .format = 1, .typid = PG_TYPE_TEXT };
-	PQsetResultAttrs(result, row->has_version ? GUARD_VERSION + 1 : GUARD_VERSION, columns);
+	PQsetResultAttrs(result, GUARD_COLUMNS, columns);
 	for (int i = 0; i < rows; i++)
 		set_row(result, i, row);
 	return result;
@@ -95,7 +103,6 @@ Test(outcome, a_row_has_value_version_and_snapshot)
 	cr_assert_str_eq(build.value->bytes, "v");
 	value_unref(build.value);
 
-	row.has_version = true;
 	row.version = &version;
 	cr_assert_eq(read_row(&row, 1, &build, &trouble), 0);
 	cr_assert(build.has_version && build.version == -5);
@@ -105,6 +112,28 @@ Test(outcome, a_row_has_value_version_and_snapshot)
 	row.value = NULL;
 	cr_assert_eq(read_row(&row, 1, &build, &trouble), 0);
 	cr_assert(build.outcome == BUILD_ROW && !build.value && !build.has_version);
+}
+
+Test(outcome, a_row_may_have_times_of_its_own)
+{
+	const uint64_t fresh_ms = 5, stale_ms = 0;
+	struct row row = { .ticket = 7, .value = "v", .is_found = true, .fresh_ms = &fresh_ms };
+	struct trouble trouble;
+	struct build build;
+
+	cr_assert_eq(read_row(&row, 1, &build, &trouble), 0);
+	cr_assert(build.fresh_us == 5000 && build.stale_us == -1);
+	value_unref(build.value);
+
+	row.fresh_ms = NULL;
+	row.stale_ms = &stale_ms;
+	cr_assert_eq(read_row(&row, 1, &build, &trouble), 0);
+	cr_assert(build.fresh_us == -1 && build.stale_us == 0);
+	value_unref(build.value);
+
+	row.fresh_ms = &stale_ms; /* 0: it would never be fresh */
+	cr_assert_lt(read_row(&row, 1, &build, &trouble), 0);
+	cr_assert_str_eq(trouble.text, "the row's fresh_ms is 0; expected 1 to 315360000000");
 }
 
 Test(outcome, the_history_is_known_where_the_timeline_is)
