@@ -9,9 +9,11 @@ import tempfile
 
 import pytest
 
+from harness.fleet import Fleet
 from harness.origin import Origin
 from harness.postgres import Database, Postgres, make_template
-from harness.segard import Segard
+from harness.redis import Redis
+from harness.segard import Segard, merged
 
 INSTALL = pathlib.Path(__file__).resolve().parent.parent.parent / "sql" / "install.sql"
 
@@ -126,6 +128,37 @@ def make_segard(workshop, serial):
         finally:
             shutil.rmtree(daemon.folder, ignore_errors=True)
     assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def make_redis(workshop, serial):
+    servers = []
+
+    def make(*settings):
+        server = Redis(workshop / f"r{next(serial)}", *settings)
+        servers.append(server)
+        server.start()
+        return server
+
+    yield make
+    for server in servers:
+        server.remove()
+
+
+@pytest.fixture
+def make_fleet(make_redis, make_segard):
+    """Makes daemons that share a Redis, as if on so many hosts. The Redis outlives them."""
+
+    def make(origin, hosts, redis=None, urls=None, environments=None, **config):
+        redis = redis or make_redis()
+        urls = urls or [redis.url] * hosts
+        config = merged({"origin": {"fleet": hosts}}, config)
+        daemons = [make_segard(origin, environment=(environments or {}).get(host),
+                               **merged(config, {"store": {"url": urls[host]}}))
+                   for host in range(hosts)]
+        return Fleet(redis, daemons).start()
+
+    return make
 
 
 @pytest.fixture

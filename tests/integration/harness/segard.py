@@ -57,12 +57,13 @@ def sanitizer_environment(folder):
 class Segard:
     """One daemon, in a folder of its own: socket, configuration, log."""
 
-    def __init__(self, folder, dsn, process_limits=None, socket=None, **config):
+    def __init__(self, folder, dsn, process_limits=None, socket=None, environment=None, **config):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.socket = socket or folder / "s"
         self.config_path = folder / "segard.yaml"
         self.process_limits = process_limits
+        self.environment = environment or {}
         self.process = None
         self.clients = []
         # JSON is YAML
@@ -73,7 +74,8 @@ class Segard:
     def spawn(self):
         """Starts the program without waiting for it to serve."""
         self.process = Process([PROGRAM, "--config", self.config_path], self.folder / "log",
-                               env=sanitizer_environment(self.folder), limits=self.process_limits)
+                               env={**sanitizer_environment(self.folder), **self.environment},
+                               limits=self.process_limits)
         return self
 
     def start(self):
