@@ -28,6 +28,7 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	struct store_op *op = &flight->op;
 	bool granted = op->outcome == STORE_DONE, retry = op->outcome == STORE_RETRY;
 	bool background = flight_is_background(flight, now_us);
+	bool covered = tenure_covers_build(flight, now_us);
 	int64_t left = op->left_us;
 	/* What a background flight is told says nothing of those who may book ahead. */
 	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
@@ -36,11 +37,11 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 		flight->has_slot = true;
 		flight->slot = op->slot;
 	}
-	if (retry && !background && !flight->stop)
+	if (retry && covered && !background && !flight->stop)
 		return; /* still at the head of its line */
 
 	permits_leave(&engine->permits, &flight->link, flight->priority);
-	if (granted && !flight->stop) {
+	if (granted && covered && !flight->stop) {
 		int64_t start = now_us + left;
 		if (left <= 0) {
 			building_begin(engine, flight, now_us, effects);
@@ -57,9 +58,11 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	}
 	if (flight->has_slot)
 		calls_free(engine, flight, effects);
+	/* Without the lease the build would be one too many: ask for it anew. */
+	flight->hold_next = !covered && !background && !flight->stop;
 	if (op->outcome == STORE_AWAY)
 		flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
-	else
+	else if (!flight->hold_next)
 		flight_fail(flight, flight->stop ? STATUS_UNAVAILABLE : STATUS_OVERLOADED, NULL,
 			    left);
 	calls_release(engine, flight, effects);

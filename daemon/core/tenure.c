@@ -8,7 +8,8 @@ enum {
 	LEASE_FIRST_US = 2 * 1000 * 1000, /* before anything is known of the builds */
 	LEASE_MARGIN_US = 1000 * 1000,
 	RENEWALS_PER_LEASE = 3,
-	WAIT_MARGIN_US = 10 * 1000 * 1000, /* what may pass under a lease beside the build */
+	WAIT_MOST_US = 50 * 1000 * 1000, /* for a permit: then the lease is given back. The store
+					    allows a little more (store/verbs.c) */
 };
 
 int64_t tenure_length(const struct keyspace *keyspace)
@@ -36,7 +37,7 @@ void tenure_begin(struct engine *engine, struct flight *flight, int64_t now_us)
 	engine->leases++;
 	flight->has_lease = true;
 	flight->lease_ends_us =
-		now_us + flight->key.keyspace->policy->build_timeout_us + WAIT_MARGIN_US;
+		now_us + flight->key.keyspace->policy->build_timeout_us + WAIT_MOST_US;
 	renew_later(engine, flight, now_us);
 }
 
@@ -68,6 +69,11 @@ bool tenure_renew(struct engine *engine, struct flight *flight, int64_t now_us)
 	return true;
 }
 
+bool tenure_covers_build(const struct flight *flight, int64_t now_us)
+{
+	return flight->lease_ends_us - now_us >= flight->key.keyspace->policy->build_timeout_us;
+}
+
 void tenure_on_renewed(struct engine *engine, struct flight *flight, int64_t now_us)
 {
 	const struct store_op *op = &flight->renew_op;
@@ -75,10 +81,12 @@ void tenure_on_renewed(struct engine *engine, struct flight *flight, int64_t now
 	flight->renewing = false;
 	if (flight->floor < op->floor)
 		flight->floor = op->floor;
-	if (op->outcome == STORE_REFUSED)
+	if (op->outcome == STORE_REFUSED) {
 		engine->counters.leases_lost++;
-	else if (flight->has_lease && flight->state != FLIGHT_SETTLING)
+		flight->lease_ends_us = now_us;
+	} else if (flight->has_lease && flight->state != FLIGHT_SETTLING) {
 		renew_later(engine, flight, now_us);
+	}
 }
 
 void tenure_measure(struct engine *engine, struct keyspace *keyspace, int64_t took_us)

@@ -57,6 +57,25 @@ Test(engine_limits, a_permit_beyond_the_deadline_is_refused)
 	world_close(&world);
 }
 
+/* A permit that is long in coming: the lease is kept until then, and the build is no build too
+ * many. */
+Test(engine_limits, a_lease_lasts_as_long_as_the_wait_for_a_permit)
+{
+	world_defaults(&world);
+	world.policy.build_timeout_us = SECOND;
+	world.store_limits.budget_per_s = 0.05;
+	world_open(&world);
+	ask_key(0, 0);
+	for (int i = 1; i < 60; i++) {
+		ask_key(i, 1);
+		world_run(&world, SECOND / 2);
+	}
+	cr_assert_eq(world.builds, 2);
+	cr_assert_eq(world.engine->counters.saves_refused, 0);
+	cr_assert_eq(clients[59].answer.status, STATUS_OK);
+	world_close(&world);
+}
+
 static void submit_one(int i)
 {
 	struct client *client = &clients[i];
