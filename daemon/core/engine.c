@@ -325,8 +325,8 @@ static void on_changed(struct engine *engine, const struct key *key, uint64_t fl
 	struct flight *flight = engine_flight(engine, key);
 	if (flight && flight->floor < floor)
 		flight->floor = floor;
-	if (flight)
-		flight->floor_hard |= hard;
+	if (flight && hard && flight->hard_floor < floor)
+		flight->hard_floor = floor;
 }
 
 /* Another daemon stored something, or gave its lease back. */

@@ -69,6 +69,11 @@ bool flight_is_dirty(const struct flight *flight)
 	return flight->floor >= flight->result.fence;
 }
 
+bool flight_is_forbidden(const struct flight *flight)
+{
+	return flight->hard_floor >= flight->result.fence;
+}
+
 bool flight_built_after(const struct flight *flight, const struct request *request)
 {
 	if (flight->build_seq != 0)

@@ -83,7 +83,8 @@ struct flight {
 	bool away;           /* the shared store is: all this is this daemon's own */
 	uint64_t load_fence; /* the claim's at load: a greater one was leased after that */
 	uint64_t floor;      /* builds of no greater fence are not known to be after a change */
-	bool floor_hard;     /* and may not be served stale either */
+	uint64_t
+		hard_floor; /* the same of hard changes: what is below is not served stale either */
 
 	/* What the waiters want together. */
 	bool want_newer;     /* built after they came */
@@ -141,6 +142,9 @@ void flight_move(struct flight *flight, enum flight_state to);
 
 /* Whether the flight's result is overtaken by a change: its fence is not above the key's floor. */
 bool flight_is_dirty(const struct flight *flight);
+
+/* Whether that change was a hard one. */
+bool flight_is_forbidden(const struct flight *flight);
 
 /* Whether the request arrived before the result's build began (on another host: was leased): then
    the result answers it, always. */

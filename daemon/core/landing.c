@@ -35,7 +35,7 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 	    !entry_supersedes(&flight->result, &ne->entry, policy->single_row))
 		return;
 	if (flight_is_dirty(flight)) {
-		if (flight->floor_hard)
+		if (flight_is_forbidden(flight))
 			return;
 		entry_soft_expire(&flight->result, now_us, policy->stale_us);
 	}

@@ -52,7 +52,7 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 		     key_public_hash(flight->key.bytes, flight->key.len));
 	if (flight->floor >= entry->fence && !entry->changed)
 		entry_soft_expire(entry, now_us, policy->stale_us);
-	if (flight->floor >= entry->fence && flight->floor_hard)
+	if (flight->hard_floor >= entry->fence)
 		entry->stale_until_us = entry->fresh_until_us;
 
 	if (ne && ne->entry.fence == entry->fence) {

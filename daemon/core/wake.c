@@ -58,8 +58,7 @@ static bool answer_result(const struct request *request, const struct flight *fl
 			ret_answer->ttl_us = 0;
 		return true;
 	}
-	bool may_stale = covered && flight->saved &&
-			 !(flight_is_dirty(flight) && flight->floor_hard) &&
+	bool may_stale = covered && flight->saved && !flight_is_forbidden(flight) &&
 			 answer_may_be_stale(query, result, now_us);
 	if (may_stale)
 		answer_stale(ret_answer, result, now_us, flight->source,

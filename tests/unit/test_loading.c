@@ -326,3 +326,17 @@ Test(loading, a_paused_builders_value_answers_its_waiters_and_is_kept_by_nobody)
 	struct near_entry *ne = near_find(&world.engine->near, &a.request.query.key);
 	cr_assert_null(ne);
 }
+
+/* A build that began after the hard change, and before a soft one: it may be stale, as any. */
+Test(loading, a_hard_change_forbids_only_what_is_below_it)
+{
+	struct store_listener told = listener();
+	world_get(&world, &a, "a");
+	told.changed(told.impl, "k:a", 3, 5, true);
+	world_run(&world, 50 * MS);
+	told.changed(told.impl, "k:a", 3, (uint64_t)world.now_us, false);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	world_get(&world, &b, "a");
+	ASSERT_VALUE(&b, "stale", "v1");
+}
