@@ -1,0 +1,141 @@
+#include "database.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "fleet.h"
+
+enum { OPEN_MAX = 64 };
+
+struct transaction {
+	struct timer end;
+	struct database *database;
+	int row;
+	struct commit commit;
+	bool rolls_back;
+};
+
+static void row_commit(struct row *row, const struct commit *commit)
+{
+	if ((row->count & (row->count - 1)) == 0) {
+		size_t size = (row->count ? 2 * (size_t)row->count : 1) * sizeof(*commit);
+		row->commits = realloc(row->commits, size);
+		CHECK(row->commits);
+	}
+	row->commits[row->count++] = *commit;
+}
+
+static const struct commit *row_at(const struct row *row, int64_t at_us)
+{
+	for (uint32_t i = row->count; i-- > 0;)
+		if (row->commits[i].at_us <= at_us)
+			return &row->commits[i];
+	check_failed("row", __FILE__, __LINE__, "no row has no beginning");
+}
+
+/* ---- transactions ------------------------------------------------------------------------ */
+
+static void on_end(struct timer *timer)
+{
+	struct transaction *transaction = container_of(timer, struct transaction, end);
+	struct database *database = transaction->database;
+	struct row *row = &database->rows[transaction->row];
+	row->locked = false;
+	database->open--;
+	transaction->commit.at_us = database->fleet->vtime.now_us;
+	if (!transaction->rolls_back) {
+		row_commit(row, &transaction->commit);
+		trace(database->fleet, "ev=commit row=%d version=%" PRId64 " exists=%d",
+		      transaction->row, transaction->commit.version, transaction->commit.exists);
+		crowd_on_commit(&database->fleet->crowd, transaction->row,
+				transaction->commit.version);
+	}
+	free(transaction);
+}
+
+static void begin(struct database *database, int number)
+{
+	struct row *row = &database->rows[number];
+	bool exists = row->commits[row->count - 1].exists;
+	struct transaction *transaction = calloc(1, sizeof(*transaction));
+	CHECK(transaction);
+	*transaction = (struct transaction){
+		.database = database,
+		.row = number,
+		.commit = { .version = ++database->sequence,
+			    .exists = !exists || !draw_chance(&database->rng, 0.1) },
+		.rolls_back = draw_chance(&database->rng, 0.1),
+	};
+	row->locked = true;
+	database->open++;
+	double mean = draw_chance(&database->rng, 0.1) ? 500 * MS : 10 * MS;
+	vtime_set(&database->fleet->vtime, &transaction->end,
+		  database->fleet->vtime.now_us + draw_exponential(&database->rng, mean), on_end);
+}
+
+static void on_next(struct timer *timer)
+{
+	struct database *database = container_of(timer, struct database, next);
+	const struct scene *scene = &database->fleet->scene;
+	/* The hot key's rows change more than others. */
+	int row = draw_chance(&database->rng, 0.2)
+			  ? HOT_KEY
+			  : (int)rng_between(&database->rng, 0, scene->keys_count - 1);
+	if (!database->rows[row].locked && database->open < OPEN_MAX)
+		begin(database, row);
+	int64_t now_us = database->fleet->vtime.now_us;
+	if (now_us < scene->length_us)
+		vtime_set(&database->fleet->vtime, &database->next,
+			  now_us + draw_exponential(&database->rng, 1e6 / scene->commits_per_s),
+			  on_next);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+struct reading database_read(const struct database *database, int key, int64_t at_us)
+{
+	const struct scene *scene = &database->fleet->scene;
+	int keyspace = (int)scene->keys[key].keyspace, first = keyspace * (int)scene->keys_each;
+	int rows = keyspace == KEYSPACE_SUM ? ROWS_OF_SUM : 1;
+	struct reading reading = { 0 };
+	for (int i = 0; i < rows; i++) {
+		int row = first + (key - first + i) % (int)scene->keys_each;
+		const struct commit *commit = row_at(&database->rows[row], at_us);
+		if (!commit->exists)
+			continue;
+		reading.exists = reading.has_version = true;
+		if (commit->version > reading.version)
+			reading.version = commit->version;
+	}
+	return reading;
+}
+
+int64_t database_committed_at(const struct database *database, int row, int64_t version)
+{
+	const struct row *its = &database->rows[row];
+	for (uint32_t i = its->count; i-- > 0;)
+		if (its->commits[i].version == version)
+			return its->commits[i].at_us;
+	return INT64_MAX;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+void database_init(struct database *database, struct fleet *fleet)
+{
+	*database = (struct database){ .fleet = fleet };
+	scene_stream(&fleet->scene, STREAM_COMMITS, 0, &database->rng);
+	for (uint32_t i = 0; i < fleet->scene.keys_count; i++)
+		row_commit(&database->rows[i],
+			   &(struct commit){ .at_us = INT64_MIN,
+					     .version = ++database->sequence,
+					     .exists = !draw_chance(&database->rng, 0.1) });
+	if (fleet->scene.commits_per_s > 0)
+		vtime_set(&fleet->vtime, &database->next, 0, on_next);
+}
+
+void database_close(struct database *database)
+{
+	for (int i = 0; i < KEYS_MAX; i++)
+		free(database->rows[i].commits);
+}

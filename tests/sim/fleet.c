@@ -1,0 +1,145 @@
+#include "fleet.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+enum {
+	REST_US = 40 * SECOND, /* by then all is at rest */
+	ASIDE_US = SECOND,     /* what is on the way arrives */
+	STEPS_MAX = 200 * 1000 * 1000,
+};
+
+void fleet_trace(const struct fleet *fleet, const char *format, ...)
+{
+	va_list args;
+	printf("t=%.6f ", (double)fleet->vtime.now_us / SECOND);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+void fleet_tell(struct fleet *fleet, const struct tiding *tiding)
+{
+	for (int i = 0; i < fleet->scene.nodes; i++)
+		post_tell(&fleet->nodes[i].post, tiding);
+}
+
+void fleet_start_node(struct node *node)
+{
+	if (node->state != NODE_DOWN)
+		return;
+	node_start(node);
+	crowd_connect(node);
+}
+
+/* What the scene is made of, as the trace's first lines. */
+static void trace_scene(const struct fleet *fleet)
+{
+	const struct scene *scene = &fleet->scene;
+	trace(fleet,
+	      "seed=%" PRIu64 " nodes=%d keys=%u concurrency=%d budget=%.0f ample=%d build=%" PRId64
+	      " trust=%" PRId64 " near=%zu queue=%u asks=%.0f hot=%.0f commits=%.0f",
+	      scene->seed, scene->nodes, scene->keys_count, scene->concurrency, scene->budget_per_s,
+	      scene->ample, scene->build_mean_us, scene->trust_us, scene->near_bytes,
+	      scene->queue_max, scene->asks_per_s, scene->hot_per_s, scene->commits_per_s);
+	for (int i = 0; i < KEYSPACES; i++) {
+		const struct policy *policy = &scene->policies[i];
+		trace(fleet,
+		      "keyspace=%s fresh=%" PRId64 " stale=%" PRId64
+		      " jitter=%.1f negative=%" PRId64 " error=%" PRId64 " wait=%" PRId64
+		      " timeout=%" PRId64 " lease=%" PRId64,
+		      policy->name, policy->fresh_us, policy->stale_us, policy->jitter,
+		      policy->negative_us, policy->error_us, policy->wait_us,
+		      policy->build_timeout_us, policy->lease_us);
+	}
+	for (int i = 0; i < TROUBLE_COUNT; i++)
+		if (scene_has(scene, (enum trouble)i))
+			trace(fleet, "trouble=%s", trouble_name((enum trouble)i));
+}
+
+/* ---- the play ---------------------------------------------------------------------------- */
+
+static void open_fleet(struct fleet *fleet)
+{
+	weather_init(&fleet->weather, &fleet->scene, &fleet->vtime);
+	judge_init(&fleet->judge, fleet);
+	shared_init(&fleet->shared, fleet);
+	database_init(&fleet->database, fleet);
+	server_init(&fleet->server, fleet);
+	crowd_init(&fleet->crowd, fleet);
+	fleet->nodes = calloc((size_t)fleet->scene.nodes, sizeof(*fleet->nodes));
+	CHECK(fleet->nodes);
+	for (int i = 0; i < fleet->scene.nodes; i++) {
+		node_init(&fleet->nodes[i], fleet, i);
+		fleet_start_node(&fleet->nodes[i]);
+	}
+	troubles_init(&fleet->troubles, fleet);
+}
+
+static void run_until(struct fleet *fleet, int64_t until_us)
+{
+	while (vtime_step(&fleet->vtime, until_us))
+		CHECK(fleet->vtime.steps < STEPS_MAX);
+}
+
+static bool is_at_rest(const struct fleet *fleet)
+{
+	for (int i = 0; i < fleet->scene.nodes; i++)
+		if (!fleet->nodes[i].engine || !engine_is_idle(fleet->nodes[i].engine))
+			return false;
+	return fleet->crowd.calls == 0;
+}
+
+/* Nobody asks any more: everything comes to rest, and nothing is left over. */
+static void come_to_rest(struct fleet *fleet)
+{
+	int64_t rest_us = fleet->scene.rest_us;
+	run_until(fleet, rest_us);
+	while (!is_at_rest(fleet) && fleet->vtime.now_us < rest_us + REST_US)
+		run_until(fleet, fleet->vtime.now_us + 100 * MS);
+	run_until(fleet, fleet->vtime.now_us + ASIDE_US);
+	judge_on_rest(&fleet->judge);
+	for (int i = 0; i < fleet->scene.nodes; i++)
+		node_stop(&fleet->nodes[i]);
+	run_until(fleet, fleet->vtime.now_us + ASIDE_US);
+	for (int i = 0; i < fleet->scene.nodes; i++)
+		if (fleet->nodes[i].state != NODE_DOWN)
+			judge_fail(&fleet->judge, "clean ends", "node=%d does not stop", i);
+}
+
+static void close_fleet(struct fleet *fleet)
+{
+	troubles_close(&fleet->troubles);
+	crowd_close(&fleet->crowd);
+	database_close(&fleet->database);
+	shared_close(&fleet->shared);
+	judge_close(&fleet->judge);
+	scene_close(&fleet->scene);
+	free(fleet->nodes);
+}
+
+struct outcome fleet_play(uint64_t seed, const struct scene_options *options, bool traced)
+{
+	struct fleet *fleet = calloc(1, sizeof(*fleet));
+	CHECK(fleet);
+	fleet->traced = traced;
+	scene_draw(&fleet->scene, seed, options);
+	trace_scene(fleet);
+	open_fleet(fleet);
+	run_until(fleet, fleet->scene.length_us);
+	come_to_rest(fleet);
+	struct outcome outcome = { .digest = fleet->judge.digest,
+				   .steps = fleet->vtime.steps,
+				   .builds = fleet->judge.builds_count - 1,
+				   .replies = fleet->judge.replies,
+				   .errors = fleet->judge.errors };
+	for (int i = 0; i < fleet->scene.nodes; i++)
+		outcome.hits += fleet->nodes[i].hot.hits;
+	close_fleet(fleet);
+	free(fleet);
+	return outcome;
+}

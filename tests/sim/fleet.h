@@ -1,0 +1,57 @@
+/* The world of one seed: daemons, store, origin, clients, troubles and the judge, in virtual time.
+ *
+ *   crowd ──> node (engine, pump, …) ──> post ──> shared      the store
+ *               ^   └─────────────────────────> server        the origin, over the database
+ *               └── trouble: what goes wrong, and when
+ *   all of them tell the judge what they do; he knows what they may.
+ */
+#pragma once
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "crowd.h"
+#include "database.h"
+#include "judge.h"
+#include "node.h"
+#include "scene.h"
+#include "server.h"
+#include "shared.h"
+#include "trouble.h"
+#include "vtime.h"
+#include "weather.h"
+
+struct fleet {
+	struct scene scene;
+	struct vtime vtime;
+	struct weather weather;
+	struct shared shared;
+	struct database database;
+	struct server server;
+	struct node *nodes; /* owned; scene.nodes */
+	struct crowd crowd;
+	struct troubles troubles;
+	struct judge judge;
+	bool traced;
+};
+
+/* What came of a run. */
+struct outcome {
+	uint64_t digest, steps, builds, replies, errors, hits;
+};
+
+/* Plays the scene of the seed from beginning to end. A broken promise ends the process. */
+struct outcome fleet_play(uint64_t seed, const struct scene_options *options, bool traced);
+
+/* Starts a daemon that is down, and its clients. */
+void fleet_start_node(struct node *node);
+
+/* The store tells all daemons. */
+void fleet_tell(struct fleet *fleet, const struct tiding *tiding);
+
+/* One line of the trace: `t=` and then key=value pairs. */
+void fleet_trace(const struct fleet *fleet, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+#define trace(fleet, ...) ((fleet)->traced ? fleet_trace(fleet, __VA_ARGS__) : (void)0)

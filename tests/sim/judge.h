@@ -1,0 +1,126 @@
+/* The judge: knows what really happened, and checks the promises of the design after each step.
+ *
+ * It keeps the true history in true time: each build with what it read, each entry that was in the
+ * store, each floor. Daemons are held to it by what they tell clients and do to the origin, not by
+ * what they believe. Where a promise has an exception the judge demands its cause: a build too many
+ * needs a lease that was lost, which needs a trouble that can lose one.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/pump.h"
+#include "database.h"
+#include "scene.h"
+
+struct node;
+struct call;
+
+/* One build, from the daemon's order on. */
+struct build_record {
+	int key, node;
+	uint64_t life, token, fence;
+	bool away;
+	int64_t began_us, read_us, ended_us; /* true time; 0: not yet */
+	int64_t generated_at_us;             /* as the daemon has it, by its clock */
+	int64_t error_us;                    /* how wrong that clock was */
+	bool at_server, over;
+	enum build_outcome outcome;
+	struct reading read;
+};
+
+/* An entry that was in the store. */
+struct saved {
+	int64_t at_us;
+	uint32_t build;
+	bool lost; /* with a failover: it counts as never stored */
+};
+
+struct change {
+	int64_t at_us;
+	uint64_t floor;
+	bool hard, lost;
+};
+
+struct lease {
+	uint64_t token;
+	int node;
+	int64_t at_us;
+	bool settled, built, lost;
+};
+
+struct key_history {
+	struct saved *saves;
+	struct change *changes;
+	struct lease *leases;
+	uint32_t *builds; /* numbers */
+	uint32_t saves_count, changes_count, leases_count, builds_count;
+};
+
+struct judge {
+	struct fleet *fleet;
+	struct key_history keys[KEYS_MAX];
+	struct build_record *builds; /* owned; number 0 is none */
+	uint32_t builds_count;
+
+	int64_t *starts; /* owned; of statements at the server, true time */
+	uint32_t starts_count;
+	int running; /* statements that hold a slot */
+	int running_most;
+
+	/* Troubles that last now, and when one last began or ended, true time. */
+	int store_troubles, origin_troubles;
+	int64_t store_trouble_us, origin_trouble_us;
+
+	uint64_t digest; /* of all that was told and built: two equal runs have the same */
+	uint64_t replies, errors;
+};
+
+enum {
+	START_US = 3 * SECOND,    /* a cold fleet's first permits come late */
+	HEALING_US = 12 * SECOND, /* what troubles leave behind has lapsed so long after the last */
+	LATE_US = 5 * MS,         /* of an answer: turns of the loop */
+};
+
+void judge_init(struct judge *judge, struct fleet *fleet);
+void judge_close(struct judge *judge);
+
+/* The origin. The number of the new record. */
+uint32_t judge_on_build(struct judge *judge, struct node *node, int key, const struct build *build);
+const struct build_record *judge_record(const struct judge *judge, uint32_t number);
+void judge_on_statement(struct judge *judge, uint32_t record, bool runs);
+void judge_on_read(struct judge *judge, uint32_t record, const struct reading *read);
+void judge_on_statement_end(struct judge *judge, uint32_t record);
+void judge_on_built(struct judge *judge, uint32_t record, enum build_outcome outcome);
+
+/* The store. `key` -1: all keys. */
+void judge_on_leased(struct judge *judge, int key, int node, const struct store_op *op);
+void judge_on_settled(struct judge *judge, int key, uint64_t token);
+void judge_on_saved(struct judge *judge, int key, const struct entry *entry);
+void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard);
+void judge_on_forgotten(struct judge *judge, int key);
+/* A failover went back to what the store was at that moment. */
+void judge_on_rolled_back(struct judge *judge, int64_t to_us);
+
+/* What clients are told. */
+void judge_on_reply(struct judge *judge, struct call *call, const struct answer *answer);
+void judge_on_hit(struct judge *judge, struct node *node, const struct query *query,
+		  const struct answer *answer, int64_t at_us, int64_t clock_us);
+
+/* The end: everything is at rest. */
+void judge_on_rest(struct judge *judge);
+
+/* No trouble in this scene, or the last is long over: nothing excuses anything. */
+bool judge_is_calm(const struct judge *judge);
+
+/* Whether there was trouble since then: with the store or the way to it, the origin, a daemon. */
+bool judge_store_troubled(const struct judge *judge, int64_t since_us);
+bool judge_origin_troubled(const struct judge *judge, int64_t since_us);
+bool judge_node_troubled(const struct judge *judge, int node, int64_t since_us);
+
+void judge_mix(struct judge *judge, uint64_t number);
+
+/* Says what is wrong, and when, and ends the run. */
+_Noreturn void judge_fail(const struct judge *judge, const char *promise, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));

@@ -1,0 +1,323 @@
+/* What clients are told, against what happened. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "core/answer.h"
+#include "fleet.h"
+
+/* One value that a client is told. */
+struct told {
+	struct judge *judge;
+	struct node *node;
+	const struct query *query;
+	const struct answer *answer;
+	const struct policy *policy;
+	int key, connection;
+	int64_t asked_us, at_us;          /* true time */
+	int64_t asked_clock_us, clock_us; /* the daemon's */
+	uint32_t number;                  /* of the build it comes from */
+	const struct build_record *record;
+	bool after; /* that build began after the request came */
+	bool fresh; /* told as such */
+};
+
+static _Noreturn void fail(const struct told *told, const char *promise, const char *what)
+{
+	const struct answer *answer = told->answer;
+	judge_fail(told->judge, promise,
+		   "%s: node=%d key=%s build=%u state=%s reason=%s source=%s age=%.6f ttl=%.6f "
+		   "stale=%.6f asked=%.6f began=%.6f",
+		   what, told->node->number, told->judge->fleet->scene.keys[told->key].bytes,
+		   told->number, answer_state_name(answer->state),
+		   answer_reason_name(answer->reason), answer_source_name(answer->source),
+		   (double)answer->age_us / SECOND, (double)answer->ttl_us / SECOND,
+		   (double)answer->stale_us / SECOND, (double)told->asked_us / SECOND,
+		   told->record ? (double)told->record->began_us / SECOND : 0);
+}
+
+/* What the daemons' clocks were wrong by: the reader's, and the builder's. */
+static int64_t slack_us(const struct told *told)
+{
+	int64_t error_us = told->node->error_us + (told->record ? told->record->error_us : 0);
+	return 2 * error_us + MS;
+}
+
+/* ---- which build it is ------------------------------------------------------------------- */
+
+/* An absent one has no bytes to tell it by: by when it was made. */
+static uint32_t find_absent(const struct told *told)
+{
+	const struct judge *judge = told->judge;
+	const struct key_history *history = &judge->keys[told->key];
+	int64_t made_us = told->clock_us - told->answer->age_us;
+	for (uint32_t i = history->builds_count; i-- > 0;) {
+		const struct build_record *record = &judge->builds[history->builds[i]];
+		int64_t apart_us = record->generated_at_us - made_us;
+		if (record->outcome == BUILD_NO_ROW && record->over &&
+		    llabs(apart_us) <= slack_us(told))
+			return history->builds[i];
+	}
+	fail(told, "no rollback", "no build found this absence");
+}
+
+static void identify(struct told *told)
+{
+	const struct answer *answer = told->answer;
+	told->number = answer->value ? (uint32_t)strtoul(answer->value->bytes + 1, NULL, 10)
+				     : find_absent(told);
+	told->record = judge_record(told->judge, told->number);
+	told->after = told->record->began_us >= told->asked_us;
+	told->fresh = answer->state == ANSWER_FRESH ||
+		      (answer->state == ANSWER_ABSENT && answer->stale_us == 0);
+	if (told->record->key != told->key)
+		fail(told, "no answer goes to another key", "another key's value");
+	if (!told->record->over)
+		fail(told, "no rollback", "the build is not over");
+	if ((answer->state == ANSWER_ABSENT) == told->record->read.exists)
+		fail(told, "explicit degradation", "absent and found are mixed up");
+	if (answer->has_version != told->record->read.has_version ||
+	    (answer->has_version && answer->version != told->record->read.version))
+		fail(told, "no rollback", "another build's version");
+}
+
+/* ---- age --------------------------------------------------------------------------------- */
+
+static void check_age(const struct told *told)
+{
+	const struct answer *answer = told->answer;
+	const struct policy *policy = told->policy;
+	int64_t fresh_us = answer->state == ANSWER_ABSENT ? policy->negative_us : policy->fresh_us;
+	int64_t most_us = (int64_t)((double)fresh_us * (1 + policy->jitter)) + slack_us(told);
+	int64_t age_us = told->at_us - told->record->began_us;
+	int64_t said_us = told->clock_us - told->record->generated_at_us;
+	if (!told->fresh)
+		most_us += policy->stale_us;
+	if (age_us > most_us && !told->after)
+		fail(told, "bounded age", "too old");
+	if (llabs(answer->age_us - (said_us > 0 ? said_us : 0)) > slack_us(told))
+		fail(told, "explicit degradation", "the age is wrong");
+	if (answer->ttl_us > most_us)
+		fail(told, "bounded age", "ttl is too long");
+	if (!told->fresh && answer->reason == REASON_NONE)
+		fail(told, "explicit degradation", "stale without a reason");
+	if (answer->state == ANSWER_STALE && told->query->has_max_stale &&
+	    answer->stale_us >= told->query->max_stale_us)
+		fail(told, "bounded age", "staler than the request allows");
+}
+
+/* ---- rollback ---------------------------------------------------------------------------- */
+
+/* Whether build `a` replaces build `b`, by what they read. */
+static bool supersedes(const struct told *told, const struct build_record *a,
+		       const struct build_record *b)
+{
+	if (told->policy->single_row && a->read.exists && b->read.exists &&
+	    a->read.version != b->read.version)
+		return a->read.version > b->read.version;
+	return a->fence > b->fence;
+}
+
+/* The store was away for this daemon, and it says so. */
+static bool is_excused(const struct told *told)
+{
+	if (told->answer->reason != REASON_UNAVAILABLE)
+		return false;
+	int64_t since_us = told->at_us - 3 * SECOND;
+	if (!judge_store_troubled(told->judge, since_us) &&
+	    !judge_node_troubled(told->judge, told->node->number, since_us))
+		fail(told, "explicit degradation", "unavailable without a cause");
+	return true;
+}
+
+static void check_rollback(const struct told *told)
+{
+	const struct judge *judge = told->judge;
+	const struct key_history *history = &judge->keys[told->key];
+	int64_t known_us = told->at_us - judge->fleet->scene.trust_us - slack_us(told);
+	if (told->after || !told->fresh || is_excused(told))
+		return;
+	for (uint32_t i = history->saves_count; i-- > 0;) {
+		const struct saved *saved = &history->saves[i];
+		if (saved->build == told->number)
+			break;
+		if (saved->at_us <= known_us && !saved->lost &&
+		    supersedes(told, &judge->builds[saved->build], told->record))
+			fail(told, "no rollback", "a newer entry was in the store");
+	}
+}
+
+static void check_changes(const struct told *told)
+{
+	const struct judge *judge = told->judge;
+	const struct key_history *history = &judge->keys[told->key];
+	int64_t known_us = told->at_us - judge->fleet->scene.trust_us - slack_us(told);
+	if (told->after)
+		return;
+	for (uint32_t i = history->changes_count; i-- > 0;) {
+		const struct change *change = &history->changes[i];
+		if (change->at_us <= told->record->read_us)
+			break;
+		if (change->at_us > known_us || change->lost)
+			continue;
+		if (told->fresh && !is_excused(told))
+			fail(told, "no rollback", "fresh from before a change");
+		if (change->hard && !judge_store_troubled(judge, change->at_us - SECOND) &&
+		    !judge_node_troubled(judge, told->node->number, change->at_us - SECOND))
+			fail(told, "no rollback", "stale from before a hard change");
+	}
+}
+
+static void check_connection(const struct told *told)
+{
+	int64_t *seen = &told->node->seen[told->connection][told->key];
+	if (!told->policy->single_row || !told->answer->has_version)
+		return;
+	if (told->answer->version < *seen)
+		fail(told, "no rollback", "a connection has seen a newer version");
+	*seen = told->answer->version;
+}
+
+/* What the request asks for must have been committed before the build read. */
+static void check_min_version(const struct told *told)
+{
+	if (!told->query->has_min_version)
+		return;
+	int64_t committed_us = database_committed_at(&told->judge->fleet->database, told->key,
+						     told->query->min_version);
+	if (told->record->read_us < committed_us)
+		fail(told, "no rollback", "older than the version asked for");
+}
+
+static void check_value(struct told *told)
+{
+	if (told->answer->state == ANSWER_DEFAULT) {
+		if (!told->policy->default_value ||
+		    told->answer->value != told->policy->default_value)
+			fail(told, "explicit degradation", "a default that is none");
+		if (told->answer->reason == REASON_NONE)
+			fail(told, "explicit degradation", "a default without a reason");
+		return;
+	}
+	identify(told);
+	check_age(told);
+	check_rollback(told);
+	check_changes(told);
+	check_connection(told);
+	check_min_version(told);
+}
+
+/* ---- without a value --------------------------------------------------------------------- */
+
+/* A build of the key is under way somewhere, or was a moment ago. */
+static bool is_being_built(const struct told *told)
+{
+	const struct key_history *history = &told->judge->keys[told->key];
+	if (history->builds_count == 0)
+		return false;
+	const struct build_record *last =
+		&told->judge->builds[history->builds[history->builds_count - 1]];
+	return !last->over || last->ended_us >= told->at_us - SECOND ||
+	       last->outcome == BUILD_FAILED;
+}
+
+static void check_without_value(const struct told *told)
+{
+	struct node *node = told->node;
+	const struct near_entry *ne = near_find(&node->engine->near, &told->query->key);
+	enum status status = told->answer->status;
+	if (ne && answer_may_be_stale(told->query, &ne->entry, told->clock_us))
+		fail(told, "bounded waiting", "an error where a stale value is there");
+	if (status == STATUS_TIMEOUT && told->query->wait_us > 0 &&
+	    told->clock_us < told->asked_clock_us + told->query->wait_us)
+		fail(told, "bounded waiting", "a timeout before its time");
+	if (status == STATUS_UNAVAILABLE && node->state == NODE_UP &&
+	    !judge_store_troubled(told->judge, told->at_us - 8 * SECOND) &&
+	    !judge_origin_troubled(told->judge, told->at_us - 8 * SECOND))
+		fail(told, "explicit degradation", "unavailable without a cause");
+	if (!judge_is_calm(told->judge) || !told->judge->fleet->scene.ample ||
+	    told->query->wait_us == 0)
+		return;
+	if (status == STATUS_TIMEOUT && is_being_built(told))
+		return;
+	if (status == STATUS_ORIGIN_ERROR && is_being_built(told))
+		return;
+	fail(told, "bounded waiting", status_name(status));
+}
+
+/* A refresh's answer is from after it came. */
+static void check_refreshed(const struct told *told)
+{
+	const struct query *query = told->query;
+	if (query->has_if_older || query->has_min_version || told->answer->queued ||
+	    !told->policy->single_row || !told->answer->has_version)
+		return;
+	struct reading then =
+		database_read(&told->judge->fleet->database, told->key, told->asked_us);
+	if (told->answer->version < then.version)
+		fail(told, "no rollback", "a refresh brought what was there before it");
+}
+
+/* ---- the ways in ------------------------------------------------------------------------- */
+
+static struct told told_of(struct judge *judge, struct node *node, const struct query *query,
+			   const struct answer *answer, int64_t at_us, int64_t clock_us)
+{
+	node_measure(node);
+	struct told told = { .judge = judge,
+			     .node = node,
+			     .query = query,
+			     .answer = answer,
+			     .policy = query->key.keyspace->policy,
+			     .key = scene_find(&judge->fleet->scene, query->key.bytes,
+					       query->key.len),
+			     .asked_us = at_us,
+			     .at_us = at_us,
+			     .clock_us = clock_us };
+	return told;
+}
+
+static void check(struct told *told)
+{
+	if (told->answer->status != STATUS_OK)
+		check_without_value(told);
+	else if (told->query->kind == QUERY_REFRESH)
+		check_refreshed(told);
+	else
+		check_value(told);
+}
+
+void judge_on_hit(struct judge *judge, struct node *node, const struct query *query,
+		  const struct answer *answer, int64_t at_us, int64_t clock_us)
+{
+	struct told told = told_of(judge, node, query, answer, at_us, clock_us);
+	check(&told);
+}
+
+/* No request waits past its deadline, but for a daemon that was paused. */
+static void check_deadline(const struct told *told, const struct call *call)
+{
+	int64_t late_us = told->clock_us - call->asked_clock_us - call->request.query.wait_us;
+	if (late_us > LATE_US && told->at_us - call->node->resumed_us > LATE_US)
+		fail(told, "bounded waiting", "after its deadline");
+}
+
+void judge_on_reply(struct judge *judge, struct call *call, const struct answer *answer)
+{
+	struct told told = told_of(judge, call->node, &call->request.query, answer,
+				   judge->fleet->vtime.now_us, node_now(call->node));
+	told.asked_us = call->asked_us;
+	told.asked_clock_us = call->asked_clock_us;
+	told.connection = call->connection;
+	check(&told);
+	check_deadline(&told, call);
+	judge->replies++;
+	judge->errors += answer->status != STATUS_OK;
+	trace(judge->fleet, "node=%d ev=reply key=%s status=%s state=%s reason=%s build=%u",
+	      call->node->number, judge->fleet->scene.keys[call->key].bytes,
+	      status_name(answer->status), answer_state_name(answer->state),
+	      answer_reason_name(answer->reason), told.number);
+	judge_mix(judge, (uint64_t)told.at_us * 1000 + (uint64_t)call->key);
+	judge_mix(judge, (uint64_t)answer->status * 64 + (uint64_t)answer->state * 8 +
+				 (uint64_t)answer->reason + ((uint64_t)told.number << 16));
+}

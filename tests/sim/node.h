@@ -1,0 +1,89 @@
+/* A daemon of the fleet: the real engine, pump, fallback and memory store, on a clock of its own.
+ *
+ *   DOWN ── node_start ──> UP ── node_stop ──> STOPPING ── all has ended ──> DOWN
+ *                           └───── node_kill ─────┴──────────────────────────^
+ *
+ * A killed daemon is buried: its pump is stopped while store and origin are out of its reach, so
+ * that its memory comes back through the daemon's own way out, and nothing of it is heard again.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/pump.h"
+#include "errand.h"
+#include "hot.h"
+#include "post.h"
+#include "scene.h"
+#include "store/fallback.h"
+#include "store/memory.h"
+
+enum { CONNECTIONS = 4 };
+
+enum node_state { NODE_DOWN, NODE_UP, NODE_STOPPING };
+
+struct node {
+	struct fleet *fleet;
+	int number;
+	enum node_state state;
+	bool paused, buried;
+	uint64_t life; /* a random number: one for each start */
+	struct rng rng;
+	int kept_place; /* in its state folder; -1: none */
+	uint64_t kept_life;
+
+	/* The host's clock goes a little wrong; the fleet clock is made of it (post.clock). */
+	int64_t ticked_us, ticked_local_us; /* true time, and what it showed then */
+	int64_t drift_ppm;
+	int64_t last_now_us;
+	int64_t resumed_us; /* true time of the last end of a pause */
+	int64_t trouble_us; /* true time at which it was last paused, killed or stopped */
+	int64_t error_us;   /* of its clocks, the greatest so far in this life */
+
+	struct engine *engine;
+	struct memory_store *memory;
+	struct fallback fallback;
+	struct pump pump;
+	struct post post;
+
+	struct list errands;
+	struct list calls;      /* clients' requests that wait here */
+	struct list statements; /* builds under way for it */
+	struct hot hot;
+	struct errand turn, memory_turn, look;
+	bool stopped; /* the pump has said so */
+
+	/* For the judge. What each connection has seen: a row's version must not go back. When its
+	   clients last asked for a newer value, and invalidated, true time. */
+	int64_t seen[CONNECTIONS][KEYS_MAX];
+	int64_t demanded_us[KEYS_MAX], invalidated_us[KEYS_MAX];
+};
+
+void node_init(struct node *node, struct fleet *fleet, int number);
+void node_start(struct node *node);
+void node_stop(struct node *node);
+void node_kill(struct node *node);
+void node_pause(struct node *node);
+void node_resume(struct node *node);
+
+bool node_runs(const struct node *node); /* not DOWN, not paused */
+
+/* The host's clock: µs since it was started, or so. */
+int64_t node_local(const struct node *node);
+
+/* µs of the fleet clock, as the daemon knows it. */
+int64_t node_now(struct node *node);
+
+/* What it will know, or knew, at a moment in true time, if it hears of no other till then. */
+int64_t node_now_at(const struct node *node, int64_t true_us);
+
+/* How wrong its clocks have been so far: what it goes by, and what it takes for the store's. */
+int64_t node_measure(struct node *node);
+
+/* The host's clock goes at another speed from now on. */
+void node_drift(struct node *node, int64_t drift_ppm);
+
+/* Around whatever touches a running daemon from outside an errand. */
+void node_enter(struct node *node);
+void node_leave(struct node *node);

@@ -1,0 +1,111 @@
+/* The way between a daemon and the shared store: what Redis' adapter is in the daemon.
+ *
+ *   post.c        operations as parcels: there, back, late, twice or never; core's store interface
+ *   post_pulse.c  what the daemon asks for itself: time, place, heartbeat, amends
+ *   post_news.c   what the store tells, as letters
+ *
+ * Only the messages are simulated. What a daemon makes of them is its own: the fleet clock, place,
+ * own share, amends, trust and era of daemon/store, used in the order in which redis.c, pulse.c and
+ * news.c use them.
+ *
+ *   RESTING ── tries again ──> GREETING ── time and place are told ──> READY
+ *      ^──────── no reply ─────────┘                                     │
+ *      └─────────────── a reply is overdue, the connection breaks ───────┘
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/store.h"
+#include "errand.h"
+#include "shared.h"
+#include "store/alone.h"
+#include "store/amends.h"
+#include "store/era.h"
+#include "store/fleet_clock.h"
+#include "store/place.h"
+#include "store/store_error.h"
+#include "store/trust.h"
+
+enum { POST_CONTROL_US = SECOND, POST_VALUES_US = 5 * SECOND };
+
+enum post_state { POST_RESTING, POST_GREETING, POST_READY };
+
+/* What a parcel carries. */
+enum cargo { CARGO_OP, CARGO_CLOCK, CARGO_PLACE, CARGO_BEAT, CARGO_AMEND, CARGO_SUCCESSOR };
+enum { CARGO_COUNT = CARGO_SUCCESSOR + 1 };
+
+/* What the store answers to all but operations. */
+struct receipt {
+	int64_t store_us; /* CLOCK */
+	int place;        /* PLACE; -1: the fleet is full */
+	bool yes;         /* PLACE: it was the predecessor's; BEAT: we publish */
+};
+
+struct post {
+	struct node *node;
+	bool cut; /* nothing passes; set by trouble.c */
+	enum post_state state;
+	enum store_error error; /* why RESTING */
+	struct errand again;    /* RESTING: the next attempt */
+	struct list waiting;    /* parcels that wait for READY */
+	struct list unanswered; /* parcels under way */
+	struct list abandoned;  /* operations of a dying daemon */
+
+	/* The daemon's own. */
+	struct fleet_clock clock;
+	struct era era;
+	struct place place;
+	struct alone alone;
+	struct amends amends;
+	struct trust trust;
+	struct rng rng;
+
+	/* post_pulse.c; moments are local. */
+	struct errand tick;
+	bool asked[CARGO_COUNT];
+	bool is_beating;
+	int64_t clock_due_us, place_due_us, beat_due_us, beat_heard_us, successor_due_us;
+	struct amend *amending; /* owned */
+
+	/* post_news.c */
+	bool listening;
+	struct list letters;     /* on their way, delivered in order */
+	int64_t last_arrival_us; /* of the last, true time */
+	struct errand listen;    /* a broken connection is made anew */
+};
+
+/* `place` and `before`: from the daemon's state folder; -1 and 0: nothing is there. */
+void post_open(struct post *post, struct node *node, int place, uint64_t before);
+void post_begin(struct post *post);
+void post_close(struct post *post);
+
+struct store post_iface(struct post *post);
+
+/* The daemon is dying: what it waits for is STORE_AWAY now. */
+void post_abandon(struct post *post);
+
+/* The store tells: a letter sets out. */
+void post_tell(struct post *post, const struct tiding *tiding);
+
+/* The connection on which the daemon listens breaks; it is noticed at once or not. */
+void post_deafen(struct post *post, bool noticed);
+
+/* Between the files. */
+int64_t post_local(const struct post *post);
+int64_t post_store_clock(struct post *post);
+struct caller post_caller(const struct post *post);
+void post_send(struct post *post, enum cargo cargo, const struct store_op *amend);
+void post_ready(struct post *post);
+void post_rest(struct post *post, enum store_error error);
+void post_pulse_open(struct post *post);
+void post_pulse_begin(struct post *post);
+void post_pulse_close(struct post *post);
+void post_pulse_greet(struct post *post);
+bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller *caller,
+			struct receipt *ret_receipt);
+void post_pulse_done(struct post *post, enum cargo cargo, const struct receipt *receipt,
+		     int64_t sent_us, enum store_error error);
+void post_news_begin(struct post *post);
+void post_news_close(struct post *post);

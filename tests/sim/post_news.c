@@ -1,0 +1,159 @@
+/* What the store tells: letters, in order over one connection, which can break. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "fleet.h"
+#include "post.h"
+
+enum { RELISTEN_US = 100 * MS, UNNOTICED_US = 3 * SECOND };
+
+struct letter {
+	struct errand errand;
+	struct list_node link; /* in post->letters, but for a stray one */
+	struct tiding tiding;
+	bool lost; /* its connection broke while it was under way */
+};
+
+static void tell_trusted(struct post *post, int64_t until_us)
+{
+	struct store_listener listener = pump_listener(&post->node->pump);
+	listener.trusted(listener.impl, until_us);
+}
+
+/* As in store/news.c. */
+static void hear_beat(struct post *post, const struct tiding *tiding)
+{
+	int64_t trust_us = post->node->fleet->scene.trust_us;
+	int64_t age_us = post_store_clock(post) - tiding->told_us;
+	switch (trust_hear(&post->trust, tiding->fence)) {
+	case TRUST_REPEATED:
+		return;
+	case TRUST_BEGINS:
+		trace(post->node->fleet, "node=%d ev=gap", post->node->number);
+		tell_trusted(post, 0);
+		break;
+	case TRUST_GOES_ON:
+		break;
+	}
+	post->beat_heard_us = post_local(post);
+	if (age_us < 0)
+		age_us = 0;
+	if (age_us < trust_us)
+		tell_trusted(post, node_now(post->node) - age_us + trust_us);
+}
+
+static void hear(struct node *node, const struct tiding *tiding)
+{
+	struct store_listener listener = pump_listener(&node->pump);
+	const struct subject *key = &node->fleet->scene.keys[tiding->key];
+	trace(node->fleet, "node=%d ev=%s key=%s fence=%" PRIu64, node->number,
+	      tiding->kind == TIDING_SETTLED ? "settled" : "changed", key->bytes, tiding->fence);
+	if (tiding->kind == TIDING_SETTLED)
+		listener.settled(listener.impl, key->bytes, key->len, tiding->fence);
+	else
+		listener.changed(listener.impl, key->bytes, key->len, tiding->fence, tiding->hard);
+}
+
+/* It is the turn of the first on its way, whichever errand has come: after a pause they come in any
+   order. A stray one is told when its own comes. */
+static void on_letter(struct errand *errand)
+{
+	struct letter *letter = container_of(errand, struct letter, errand);
+	struct node *node = errand->node;
+	struct list *letters = &node->post.letters;
+	struct tiding tiding = letter->tiding;
+	bool lost = false;
+	if (list_linked(&letter->link)) {
+		struct letter *first = container_of(list_first(letters), struct letter, link);
+		tiding = first->tiding;
+		lost = first->lost;
+		first->tiding = letter->tiding;
+		first->lost = letter->lost;
+		list_remove(letters, &letter->link);
+	}
+	free(letter);
+	if (lost)
+		return;
+	if (tiding.kind == TIDING_BEAT)
+		hear_beat(&node->post, &tiding);
+	else
+		hear(node, &tiding);
+}
+
+static void on_letter_drop(struct errand *errand)
+{
+	struct letter *letter = container_of(errand, struct letter, errand);
+	if (list_linked(&letter->link))
+		list_remove(&errand->node->post.letters, &letter->link);
+	free(letter);
+}
+
+static void letter_send(struct post *post, const struct tiding *tiding, bool stray, int64_t at_us)
+{
+	struct letter *letter = calloc(1, sizeof(*letter));
+	CHECK(letter);
+	letter->tiding = *tiding;
+	list_node_init(&letter->link);
+	if (!stray)
+		list_push_back(&post->letters, &letter->link);
+	node_at(post->node, &letter->errand, at_us, on_letter, on_letter_drop);
+}
+
+void post_tell(struct post *post, const struct tiding *tiding)
+{
+	struct node *node = post->node;
+	if (!node || node->state == NODE_DOWN || node->buried || !post->listening)
+		return;
+	struct weather *weather = &node->fleet->weather;
+	if (post->cut || weather_loses(weather)) {
+		post_deafen(post, draw_chance(&weather->rng, 0.5));
+		return;
+	}
+	int64_t at_us = node->fleet->vtime.now_us + weather_delay(weather);
+	if (at_us <= post->last_arrival_us)
+		at_us = post->last_arrival_us + 1; /* one connection keeps their order */
+	post->last_arrival_us = at_us;
+	letter_send(post, tiding, false, at_us);
+	if (weather_doubles(weather))
+		letter_send(post, tiding, true,
+			    at_us + rng_between(&weather->rng, 1, POST_CONTROL_US));
+}
+
+/* Connected anew: from here on nothing is missed, but what was told meanwhile may have been. */
+static void on_listen(struct errand *errand)
+{
+	struct node *node = errand->node;
+	struct post *post = &node->post;
+	if (post->cut || node->fleet->shared.down || node->fleet->shared.stalled) {
+		node_at(node, errand, node->fleet->vtime.now_us + RELISTEN_US, on_listen, NULL);
+		return;
+	}
+	trust_lose(&post->trust);
+	tell_trusted(post, 0);
+	post->listening = true;
+}
+
+void post_deafen(struct post *post, bool noticed)
+{
+	struct node *node = post->node;
+	if (!post->listening)
+		return;
+	trace(node->fleet, "node=%d ev=deaf noticed=%d", node->number, noticed);
+	post->listening = false;
+	list_foreach (&post->letters, link)
+		container_of(link, struct letter, link)->lost = true;
+	int64_t after_us =
+		rng_between(&node->fleet->weather.rng, 1, noticed ? RELISTEN_US : UNNOTICED_US);
+	node_at(node, &post->listen, node->fleet->vtime.now_us + after_us, on_listen, NULL);
+}
+
+void post_news_begin(struct post *post)
+{
+	tell_trusted(post, 0);
+	node_at(post->node, &post->listen, post->node->fleet->vtime.now_us + 1, on_listen, NULL);
+}
+
+void post_news_close(struct post *post)
+{
+	CHECK(list_empty(&post->letters));
+}

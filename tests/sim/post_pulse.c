@@ -1,0 +1,213 @@
+/* What the daemon asks the store for itself, in the order of store/pulse.c: the time each second,
+ * its place each half second, the heartbeat if it is the one that publishes or nobody does, and the
+ * amends. On a new connection the time and the place come first.
+ */
+#include "base/check.h"
+#include "fleet.h"
+#include "post.h"
+
+enum {
+	TICK_US = 100 * MS, /* this and what follows as in store/pulse.c */
+	CLOCK_US = SECOND,
+	SUCCESSION_US = 2 * SECOND,
+	BEATS_PER_TRUST = 4,
+	BEAT_LEAST_US = 50 * MS,
+};
+
+static int64_t beat_interval_us(const struct post *post)
+{
+	int64_t interval_us = post->node->fleet->scene.trust_us / BEATS_PER_TRUST;
+	return interval_us < BEAT_LEAST_US ? BEAT_LEAST_US : interval_us;
+}
+
+static void ask(struct post *post, enum cargo cargo)
+{
+	post->asked[cargo] = true;
+	if (cargo == CARGO_PLACE)
+		place_sent(&post->place, POST_CONTROL_US, post_local(post));
+	post_send(post, cargo, NULL);
+}
+
+/* Who publishes goes on; the others step in when they hear nothing any more. */
+static bool beat_is_due(const struct post *post, int64_t now_us)
+{
+	if (post->asked[CARGO_BEAT] || now_us < post->beat_due_us)
+		return false;
+	return post->is_beating || now_us - post->beat_heard_us > beat_interval_us(post) * 3 / 2;
+}
+
+static void amend_next(struct post *post)
+{
+	if (post->asked[CARGO_AMEND] || post->state != POST_READY)
+		return;
+	post->amending = amends_take(&post->amends, post_local(post));
+	if (!post->amending)
+		return;
+	struct store_op op = { .verb = post->amending->verb,
+			       .token = post->amending->token,
+			       .slot = post->amending->slot,
+			       .key = { .bytes = post->amending->key,
+					.len = post->amending->key_len } };
+	post->asked[CARGO_AMEND] = true;
+	post_send(post, CARGO_AMEND, &op);
+}
+
+static void on_tick(struct errand *errand)
+{
+	struct post *post = &errand->node->post;
+	int64_t now_us = post_local(post);
+	node_at(post->node, errand, post->node->fleet->vtime.now_us + TICK_US, on_tick, NULL);
+	if (post->state != POST_READY)
+		return;
+	if (!post->asked[CARGO_CLOCK] && now_us >= post->clock_due_us)
+		ask(post, CARGO_CLOCK);
+	if (!post->asked[CARGO_PLACE] && now_us >= post->place_due_us)
+		ask(post, CARGO_PLACE);
+	if (!post->asked[CARGO_SUCCESSOR] && now_us >= post->successor_due_us &&
+	    post->place.number != PLACE_NONE) {
+		post->successor_due_us = INT64_MAX;
+		ask(post, CARGO_SUCCESSOR);
+	}
+	if (beat_is_due(post, now_us)) {
+		post->beat_due_us = now_us + beat_interval_us(post);
+		ask(post, CARGO_BEAT);
+	}
+	amend_next(post);
+}
+
+void post_pulse_open(struct post *post)
+{
+	post->successor_due_us = INT64_MAX;
+}
+
+void post_pulse_begin(struct post *post)
+{
+	node_at(post->node, &post->tick, post->node->fleet->vtime.now_us + TICK_US, on_tick, NULL);
+	post_pulse_greet(post);
+}
+
+void post_pulse_greet(struct post *post)
+{
+	ask(post, CARGO_CLOCK);
+}
+
+void post_pulse_close(struct post *post)
+{
+	if (post->amending)
+		amends_done(post->amending);
+}
+
+/* ---- at the store ------------------------------------------------------------------------- */
+
+bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller *caller,
+			struct receipt *ret_receipt)
+{
+	struct shared *shared = &post->node->fleet->shared;
+	switch (cargo) {
+	case CARGO_OP:
+	case CARGO_AMEND:
+		return false;
+	case CARGO_CLOCK:
+		ret_receipt->store_us = shared_now(shared);
+		return true;
+	case CARGO_PLACE:
+		ret_receipt->place = shared_place(shared, caller, &ret_receipt->yes);
+		return true;
+	case CARGO_BEAT:
+		ret_receipt->yes = shared_beat(shared, caller, 2 * beat_interval_us(post));
+		return true;
+	case CARGO_SUCCESSOR:
+		shared_free_before(shared, caller);
+		return true;
+	}
+	return false;
+}
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+static void clock_done(struct post *post, const struct receipt *receipt, int64_t sent_us)
+{
+	int64_t now_us = post_local(post);
+	fleet_clock_sample(&post->clock, sent_us, now_us, receipt->store_us);
+	post->clock_due_us = now_us + CLOCK_US;
+	era_adopt(&post->era, 1, FLEET_EPOCH_US, 0);
+	if (post->state == POST_GREETING)
+		ask(post, CARGO_PLACE);
+}
+
+static void place_done(struct post *post, const struct receipt *receipt)
+{
+	struct node *node = post->node;
+	CHECK(place_given(&post->place, receipt->place) == 0);
+	if (receipt->yes)
+		post->successor_due_us = post_local(post) + SUCCESSION_US;
+	if (receipt->place != PLACE_NONE) {
+		node->kept_place = receipt->place; /* what the state folder keeps */
+		node->kept_life = node->life;
+	}
+	post_ready(post);
+}
+
+static void amend_done(struct post *post, enum store_error error)
+{
+	if (error != STORE_ERROR_NONE)
+		amends_put_back(&post->amends, post->amending);
+	else
+		amends_done(post->amending);
+	post->amending = NULL;
+	if (error == STORE_ERROR_NONE)
+		amend_next(post);
+}
+
+static void failed(struct post *post, enum cargo cargo, enum store_error error)
+{
+	switch (cargo) {
+	case CARGO_PLACE:
+		post->place_due_us = post_local(post) + PLACE_BEAT_US;
+		if (!store_error_is_doubtful(error))
+			place_not_taken(&post->place);
+		break;
+	case CARGO_SUCCESSOR:
+		post->successor_due_us = post_local(post) + SUCCESSION_US;
+		break;
+	case CARGO_BEAT:
+		post->is_beating = false;
+		break;
+	case CARGO_AMEND:
+		amend_done(post, error);
+		break;
+	case CARGO_OP:
+	case CARGO_CLOCK:
+		break;
+	}
+	if (post->state == POST_GREETING)
+		post_rest(post, error);
+}
+
+void post_pulse_done(struct post *post, enum cargo cargo, const struct receipt *receipt,
+		     int64_t sent_us, enum store_error error)
+{
+	post->asked[cargo] = false;
+	if (error != STORE_ERROR_NONE) {
+		failed(post, cargo, error);
+		return;
+	}
+	switch (cargo) {
+	case CARGO_CLOCK:
+		clock_done(post, receipt, sent_us);
+		break;
+	case CARGO_PLACE:
+		post->place_due_us = post_local(post) + PLACE_BEAT_US;
+		place_done(post, receipt);
+		break;
+	case CARGO_BEAT:
+		post->is_beating = receipt->yes;
+		break;
+	case CARGO_AMEND:
+		amend_done(post, error);
+		break;
+	case CARGO_OP:
+	case CARGO_SUCCESSOR:
+		break;
+	}
+}

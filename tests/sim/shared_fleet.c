@@ -1,0 +1,181 @@
+/* What the fleet shares beside its keys: permits, places, the heartbeat of trust. */
+#include "base/check.h"
+#include "fleet.h"
+#include "shared.h"
+#include "store/place.h"
+#include "store/share.h"
+
+/* ---- places ------------------------------------------------------------------------------ */
+
+static int places_live(const struct shared *shared)
+{
+	int64_t now_us = shared_now(shared);
+	int live = 0;
+	for (int i = 0; i < shared->fleet->scene.nodes; i++) {
+		const struct shared_place *place = &shared->data.places[i];
+		live += place->exists && left_of(place->until_us, PLACE_HEARTBEAT_US, now_us) > 0;
+	}
+	return live;
+}
+
+static bool is_live(const struct shared *shared, int at)
+{
+	const struct shared_place *place = &shared->data.places[at];
+	return place->exists &&
+	       left_of(place->until_us, PLACE_HEARTBEAT_US, shared_now(shared)) > 0;
+}
+
+static bool may_have(const struct shared *shared, int at, uint64_t life, uint64_t before)
+{
+	const struct shared_place *place = &shared->data.places[at];
+	return !place->exists || place->holder == life ||
+	       (before != 0 && place->holder == before) || !is_live(shared, at);
+}
+
+/* First those that nobody had yet: who was cut off still builds on its place's own share. */
+static int find_place(const struct shared *shared)
+{
+	for (int i = 0; i < shared->fleet->scene.nodes; i++)
+		if (!shared->data.places[i].exists)
+			return i;
+	for (int i = 0; i < shared->fleet->scene.nodes; i++)
+		if (!is_live(shared, i))
+			return i;
+	return -1;
+}
+
+static void begin_bucket(struct shared_data *data, int64_t now_us)
+{
+	data->has_permits = true;
+	data->next_us = now_us + SECOND;
+}
+
+int shared_place(struct shared *shared, const struct caller *caller, bool *ret_succeeds)
+{
+	struct shared_data *data = &shared->data;
+	int64_t now_us = shared_now(shared);
+	uint64_t before = caller->before;
+	int at = caller->place;
+	if (at < 0 || !may_have(shared, at, caller->life, before))
+		at = find_place(shared);
+	*ret_succeeds = false;
+	if (at < 0)
+		return -1;
+	*ret_succeeds = before != 0 && data->places[at].holder == before;
+	data->places[at] = (struct shared_place){ true, caller->life, now_us + PLACE_HEARTBEAT_US };
+	if (!data->has_permits)
+		begin_bucket(data, now_us);
+	return at;
+}
+
+/* ---- permits ----------------------------------------------------------------------------- */
+
+struct occupancy {
+	int taken, background;
+	struct shared_slot *free, *same;
+};
+
+static struct occupancy occupancy_of(const struct shared *shared, uint64_t token)
+{
+	int64_t now_us = shared_now(shared);
+	struct occupancy occupancy = { 0 };
+	for (int i = 0; i < shared->fleet->scene.concurrency; i++) {
+		struct shared_slot *slot = &shared->data.slots[i];
+		bool taken = slot->until_us > now_us && slot->start_us <= now_us + SECOND;
+		if (!taken && !occupancy.free)
+			occupancy.free = slot;
+		if (taken && slot->token == token)
+			occupancy.same = slot;
+		occupancy.taken += taken;
+		occupancy.background += taken && slot->background;
+	}
+	return occupancy;
+}
+
+static void retry(struct shared *shared, struct store_op *op, int64_t left_us, int64_t spread_us)
+{
+	op->outcome = STORE_RETRY;
+	op->left_us = left_us + rng_between(&shared->fleet->weather.rng, 0, spread_us);
+}
+
+static void grant(const struct shared *shared, struct store_op *op, const struct shared_slot *slot)
+{
+	op->slot = (int)(slot - shared->data.slots);
+	op->left_us =
+		slot->start_us; /* a moment: post.c makes it a length, from when it was sent */
+}
+
+void shared_permit(struct shared *shared, struct store_op *op, const struct caller *caller)
+{
+	const struct scene *scene = &shared->fleet->scene;
+	struct shared_data *data = &shared->data;
+	int64_t now_us = shared_now(shared);
+	int live = places_live(shared) > 1 ? places_live(shared) : 1;
+	double rate = share_rate(scene->budget_per_s, (uint32_t)scene->nodes);
+	int64_t interval_us = (int64_t)(1e6 * scene->nodes / (rate * live)) + 1;
+	int64_t spread_us = interval_us * live < 100 * MS ? interval_us * live : 100 * MS;
+	int slots_most = scene->concurrency * live / scene->nodes;
+	struct occupancy occupancy = occupancy_of(shared, op->token);
+	slots_most = slots_most > 1 ? slots_most : 1;
+	if (occupancy.same) {
+		grant(shared, op, occupancy.same);
+		return;
+	}
+	if (!data->has_permits || data->next_us > now_us + SECOND + 200 * MS + interval_us)
+		begin_bucket(data, now_us);
+	int64_t start_us = data->next_us > now_us ? data->next_us : now_us;
+	int half = slots_most / 2 > 1 ? slots_most / 2 : 1;
+	if (start_us - now_us > op->reach_us) {
+		retry(shared, op, start_us - now_us - op->reach_us, spread_us);
+	} else if (!occupancy.free || occupancy.taken >= slots_most ||
+		   (op->background && occupancy.background >= half)) {
+		retry(shared, op, spread_us / 2, spread_us);
+	} else {
+		data->next_us = start_us + interval_us;
+		*occupancy.free = (struct shared_slot){ .token = op->token,
+							.owner = caller->life,
+							.place = caller->place,
+							.background = op->background,
+							.start_us = start_us,
+							.until_us = start_us + op->length_us };
+		grant(shared, op, occupancy.free);
+	}
+}
+
+void shared_free(struct shared *shared, const struct store_op *op)
+{
+	for (int i = 0; i < shared->fleet->scene.concurrency; i++) {
+		struct shared_slot *slot = &shared->data.slots[i];
+		if (slot->token == op->token && (op->slot == -1 || op->slot == i))
+			*slot = (struct shared_slot){ 0 };
+	}
+}
+
+void shared_free_before(struct shared *shared, const struct caller *caller)
+{
+	for (int i = 0; i < shared->fleet->scene.concurrency; i++) {
+		struct shared_slot *slot = &shared->data.slots[i];
+		if (slot->place == caller->place && slot->owner != caller->life)
+			*slot = (struct shared_slot){ 0 };
+	}
+}
+
+/* ---- the heartbeat of trust --------------------------------------------------------------- */
+
+bool shared_beat(struct shared *shared, const struct caller *caller, int64_t length_us)
+{
+	struct shared_data *data = &shared->data;
+	int64_t now_us = shared_now(shared);
+	bool held = data->has_beat && left_of(data->beat_until_us, length_us, now_us) > 0;
+	if (held && data->beat_holder != caller->life)
+		return false;
+	/* Without a row to go on with, the numbers start at the clock. */
+	data->beat_number = data->has_beat ? data->beat_number + 1 : (uint64_t)now_us;
+	data->has_beat = true;
+	data->beat_holder = caller->life;
+	data->beat_until_us = now_us + length_us;
+	fleet_tell(shared->fleet, &(struct tiding){ .kind = TIDING_BEAT,
+						    .fence = data->beat_number,
+						    .told_us = now_us });
+	return true;
+}
