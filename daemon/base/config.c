@@ -285,9 +285,11 @@ static const struct field keyspace_fields[] = {
 		HELP("By how much the fresh time of each value varies, so that values built "
 		     "together do not expire together.")),
 	DURATION("negative", policy, negative_us, DEFAULT("5s"), RANGE(0, LONGEST),
-		 HELP("How long \"no such row\" is fresh.")),
+		 HELP("How long \"no such row\" is fresh; 0: it is not remembered.")),
 	DURATION("error", policy, error_us, DEFAULT("2s"), RANGE(UNITS_MS, UNITS_HOUR),
-		 HELP("How long a failed build is remembered before the next one.")),
+		 HELP("How long a failed build is remembered before the next one; doubled with "
+		      "each that "
+		      "fails in a row, up to 32 times.")),
 	DURATION("wait", policy, wait_us, DEFAULT("1s"), RANGE(0, WAIT_MAX),
 		 HELP("How long a request waits for a value, where it does not say itself.")),
 	DURATION("build_timeout", policy, build_timeout_us, RANGE(UNITS_MS, UNITS_HOUR),

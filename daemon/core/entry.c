@@ -9,6 +9,8 @@ void entry_set_times(struct entry *entry, const struct policy *policy, int64_t f
 	int64_t stale = stale_us >= 0 ? stale_us : policy->stale_us;
 	if (entry->absent)
 		fresh = policy->negative_us;
+	if (entry->absent && fresh == 0)
+		stale = 0; /* not remembered at all */
 	int64_t spread = (int64_t)((double)fresh * policy->jitter);
 	CHECK(fresh >= 0 && spread >= 0 && spread <= fresh);
 	entry->fresh_until_us = entry->generated_at_us + fresh + rng_between(rng, -spread, spread);

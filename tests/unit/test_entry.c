@@ -24,8 +24,9 @@ Test(entry, jitter_stays_within_its_bounds_at_every_extreme)
 				entry_set_times(&entry, &policy, -1, -1, &rng);
 				int64_t fresh = entry.fresh_until_us - YEARS * 5;
 				cr_assert(fresh >= 0 && fresh <= most && fresh >= least);
+				bool forgotten = entry.absent && lengths[l] == 0;
 				cr_assert_eq(entry.stale_until_us - entry.fresh_until_us,
-					     policy.stale_us);
+					     forgotten ? 0 : policy.stale_us);
 			}
 		}
 	}
@@ -44,6 +45,9 @@ Test(entry, a_rows_own_times_replace_the_policys)
 	entry.absent = true;
 	entry_set_times(&entry, &policy, 50, -1, &rng);
 	cr_assert_eq(entry.fresh_until_us, 103);
+	policy.negative_us = 0;
+	entry_set_times(&entry, &policy, 50, 60, &rng);
+	cr_assert_eq(entry.stale_until_us, 100, "it is remembered all the same");
 }
 
 Test(entry, jitter_spreads)
