@@ -380,6 +380,8 @@ static enum store_error read_permit(struct errand *errand, const redisReply *rep
 		return STORE_ERROR_GARBAGE;
 	op->slot = (int)second;
 	op->left_us = errand->sent_at_us + third - redis_local_us();
+	if (op->background && op->left_us > 0)
+		op->left_us = 0; /* it was free at once; the rest is the clocks' */
 	return STORE_ERROR_NONE;
 }
 
