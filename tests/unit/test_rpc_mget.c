@@ -145,6 +145,38 @@ Test(rpc_mget, the_deadline_is_one_for_all_keys)
 	rpc_world_release(world);
 }
 
+Test(rpc_mget, a_walk_of_several_turns_does_not_move_the_deadline)
+{
+	enum { COUNT = MGET_KEYS_PER_TURN + 20 };
+	struct wire_buf b;
+	char key[16];
+
+	begin();
+	world->hold = true;
+	wire_buf_init(&b, 100000);
+	rpc_put_request(&b, 3, "mget", 2);
+	wire_buf_array(&b, COUNT);
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(key, sizeof(key), "k:%d", i);
+		wire_buf_str(&b, key);
+	}
+	wire_buf_map(&b, 1);
+	wire_buf_str(&b, "wait_ms");
+	wire_buf_int(&b, 20000);
+	client_send_buf(&client, &b);
+	rpc_world_until(world, world->engine->requests > 0);
+	cr_assert_eq(world->engine->requests, MGET_KEYS_PER_TURN);
+	world->ahead_us += 15 * SECOND;
+	rpc_world_until(world, world->engine->requests == COUNT);
+	world->ahead_us += 6 * SECOND;
+	for (int i = 0; i < 10; i++)
+		pump_turn(&world->pump);
+	cr_assert_eq(world->engine->requests, 0);
+	cr_assert_eq(take(&client, 3), COUNT);
+	cr_assert_eq(statuses[COUNT - 1], STATUS_TIMEOUT);
+	rpc_world_release(world);
+}
+
 Test(rpc_mget, values_are_not_held_for_a_client_that_does_not_read)
 {
 	enum { COUNT = 7, SIZE = 2 << 20 };
