@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/check.h"
+
 #define X(NAME, name) #name,
 static const char *const state_names[] = { RESULT_STATE_MAP(X) };
 static const char *const reason_names[] = { RESULT_REASON_MAP(X) };
@@ -97,6 +99,8 @@ void answer_without_value(struct answer *answer, const struct query *query, enum
 			  const struct value *text, int64_t retry_after_us)
 {
 	const struct policy *policy = query->key.keyspace->policy;
+	CHECK_MSG(status != STATUS_OK, "no value and no reason for %.*s", (int)query->key.len,
+		  query->key.bytes);
 	*answer = (struct answer){ .status = status, .retry_after_us = retry_after_us };
 	if (text) {
 		answer->text = text->bytes;

@@ -151,7 +151,11 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		on_granted(engine, flight, now_us, effects);
 		return;
 	case STORE_HELD:
-		if (flight->stop || flight_is_background(flight, now_us))
+		if (flight->stop) {
+			flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+			break;
+		}
+		if (flight_is_background(flight, now_us))
 			break; /* the other one refreshes it */
 		hold(engine, flight, op->left_us, now_us);
 		return;

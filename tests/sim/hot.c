@@ -183,7 +183,9 @@ void hot_plan(struct node *node)
 	struct query query;
 	hot_query(node, &query);
 	int64_t same = count_same(hot, &query);
-	node_at_late(node, &hot->ask, hot->next_us + same * hot->period_us, on_ask);
+	int64_t ask_us = hot->next_us + same * hot->period_us;
+	if (ask_us < node->fleet->scene.length_us)
+		node_at_late(node, &hot->ask, ask_us, on_ask);
 }
 
 void hot_pause(struct node *node)

@@ -340,3 +340,15 @@ Test(loading, a_hard_change_forbids_only_what_is_below_it)
 	world_get(&world, &b, "a");
 	ASSERT_VALUE(&b, "stale", "v1");
 }
+
+/* The lease is asked for when the daemon stops, and another has it: no value is not "no value". */
+Test(loading, who_waits_while_the_daemon_stops_is_told_so)
+{
+	world_rival_leases(&world, "a");
+	world_get(&world, &a, "a");
+	memory_store_turn(world.memory); /* the load is answered */
+	pump_stop(&world.pump);
+	world_run(&world, 10 * MS);
+	cr_assert(a.answered);
+	cr_assert_eq(a.answer.status, STATUS_UNAVAILABLE);
+}
