@@ -34,6 +34,7 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
 	if (granted) {
 		engine->slots++;
+		permits_granted(&engine->permits, now_us);
 		flight->has_slot = true;
 		flight->slot = op->slot;
 	}

@@ -1,6 +1,13 @@
 #include "core/permits.h"
 
 #include "base/check.h"
+#include "core/schedule.h"
+
+enum {
+	TURN_MOST_US = 1000 * 1000, /* longer ones are times when nobody wanted to build */
+	PATIENCE_LEAST_US = 50 * 1000,
+	PATIENCE_MOST_US = 10 * 1000 * 1000,
+};
 
 void permits_init(struct permits *permits)
 {
@@ -36,4 +43,24 @@ void permits_answered(struct permits *permits, int64_t retry_at_us)
 	CHECK(permits->asking);
 	permits->asking = NULL;
 	permits->retry_at_us = retry_at_us;
+}
+
+void permits_granted(struct permits *permits, int64_t now_us)
+{
+	int64_t turn = now_us - permits->granted_at_us;
+	permits->turn_us =
+		schedule_smooth(permits->turn_us, turn < TURN_MOST_US ? turn : TURN_MOST_US);
+	permits->granted_at_us = now_us;
+}
+
+int64_t permits_patience_us(const struct permits *permits, uint64_t before, int64_t now_us)
+{
+	int64_t wait = permits->retry_at_us - now_us;
+	if (permits->turn_us > 0 && before >= (uint64_t)(PATIENCE_MOST_US / permits->turn_us))
+		return PATIENCE_MOST_US;
+	if (wait < (int64_t)before * permits->turn_us)
+		wait = (int64_t)before * permits->turn_us;
+	if (wait > PATIENCE_MOST_US)
+		return PATIENCE_MOST_US;
+	return wait > PATIENCE_LEAST_US ? wait : PATIENCE_LEAST_US;
 }

@@ -17,6 +17,8 @@ struct permits {
 	struct list_node *asking; /* its question is under way; still in its line */
 	int64_t retry_at_us;      /* nobody asks before this */
 	uint32_t waiting;
+	int64_t granted_at_us; /* the last permit */
+	int64_t turn_us;       /* from one permit to the next, smoothed; 0: unknown */
 };
 
 void permits_init(struct permits *permits);
@@ -28,3 +30,10 @@ struct list_node *permits_next(struct permits *permits, int64_t now_us);
 
 /* The question of the asking one is answered; `retry_at_us` 0: others may ask at once. */
 void permits_answered(struct permits *permits, int64_t retry_at_us);
+
+/* A permit was given. */
+void permits_granted(struct permits *permits, int64_t now_us);
+
+/* When it is worth to come again for one who finds so many before it: a length, never 0. A guess
+   by how fast the line moved of late. */
+int64_t permits_patience_us(const struct permits *permits, uint64_t before, int64_t now_us);

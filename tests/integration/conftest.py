@@ -149,7 +149,7 @@ def make_redis(workshop, serial):
 def make_fleet(make_redis, make_segard):
     """Makes daemons that share a Redis, as if on so many hosts. The Redis outlives them."""
 
-    def make(origin, hosts, redis=None, urls=None, environments=None, **config):
+    def make(origin, hosts, /, redis=None, urls=None, environments=None, **config):
         redis = redis or make_redis()
         urls = urls or [redis.url] * hosts
         config = merged({"origin": {"fleet": hosts}}, config)

@@ -605,6 +605,8 @@ Test(engine, builds_stay_within_concurrency_and_the_rest_is_told_so)
 		cr_assert(herd[i].answered);
 		ok += herd[i].answer.status == STATUS_OK;
 		overloaded += herd[i].answer.status == STATUS_OVERLOADED;
+		if (herd[i].answer.status == STATUS_OVERLOADED)
+			cr_assert_gt(herd[i].answer.retry_after_us, 0);
 	}
 	cr_assert_gt(ok, 60);
 	cr_assert_gt(overloaded, 0);
