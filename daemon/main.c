@@ -8,7 +8,6 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "ops/daemon.h"
-#include "ops/stores.h"
 
 struct options {
 	const char *config;
@@ -85,10 +84,9 @@ static int read_options(int argc, char **argv, struct options *ret_options)
 
 static int check(const struct options *options, const struct config *config)
 {
-	struct store_url url;
-	const char *why = stores_read_url(config, &url);
+	const char *why = daemon_check(config);
 	if (why) {
-		fprintf(stderr, "%s: store: %s\n", options->config, why);
+		fprintf(stderr, "%s: %s\n", options->config, why);
 		return EXIT_CONFIG;
 	}
 	if (options->origin) {

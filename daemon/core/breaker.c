@@ -28,12 +28,13 @@ void breaker_lost(struct breaker *breaker, int64_t now_us, struct rng *rng)
 	/* Builds that were under way when the first one was lost say nothing new. */
 	if (breaker->state == BREAKER_OPEN && now_us < breaker->open_until_us)
 		return;
+	if (breaker->losses++ == 0)
+		return;
 	int64_t length = BREAKER_FIRST_US;
-	for (uint32_t i = 0; i < breaker->losses && length < BREAKER_MOST_US; i++)
+	for (uint32_t i = 2; i < breaker->losses && length < BREAKER_MOST_US; i++)
 		length *= 2;
 	if (length > BREAKER_MOST_US)
 		length = BREAKER_MOST_US;
-	breaker->losses++;
 	breaker->state = BREAKER_OPEN;
 	breaker->open_until_us = now_us + rng_between(rng, length / 2, length);
 }

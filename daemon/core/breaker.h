@@ -1,7 +1,8 @@
-/* The breaker: after the origin was lost, nobody builds until a single probe has come back.
+/* The breaker: after the origin was lost twice in a row, nobody builds until a single probe has
+ * come back. Once says little: a connection of many can break, and its build is tried again.
  *
- *   CLOSED ── lost ──> OPEN ── its time is up: one may try ──> PROBING ── came back ──> CLOSED
- *                        ^────────────────── lost ───────────────┘
+ *   CLOSED ── twice ──> OPEN ── its time is up: one may try ──> PROBING ── came back ──> CLOSED
+ *                         ^───────────────── lost ───────────────┘
  *
  * The time grows with each loss, from BREAKER_FIRST_US to BREAKER_MOST_US, with jitter of a half.
  */

@@ -186,6 +186,12 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		break;
 	case BUILD_LOST:
 		engine->counters.builds_lost++;
+		if (engine->breaker.state == BREAKER_CLOSED) {
+			flight->build_seq = 0;
+			flight->hold_next = !flight->stop && !flight_is_background(flight, now_us);
+		}
+		if (flight->hold_next)
+			break;
 		retry_us = engine->breaker.open_until_us - now_us;
 		flight_fail(flight, STATUS_UNAVAILABLE, value_ref(built->text),
 			    retry_us > 0 ? retry_us : 0);

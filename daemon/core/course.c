@@ -21,7 +21,7 @@ static void load(struct engine *engine, struct flight *flight, struct effects *e
 /* ---- start, load ------------------------------------------------------------------------- */
 
 struct flight *course_start(struct engine *engine, const struct key *key, enum priority priority,
-			    int64_t now_us, struct effects *effects)
+			    int64_t delay_us, int64_t now_us, struct effects *effects)
 {
 	/* Each flight is a request's or one of a queue's worth of background ones. */
 	if (engine->all.count >= (size_t)engine->limits.requests_max + engine->limits.queue_max)
@@ -32,7 +32,12 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 	flight->token = rng_next(&engine->rng);
 	list_push_front(&engine->all, &flight->all);
 	table_insert(&engine->flights, &flight->node, key->hash);
-	load(engine, flight, effects);
+	if (delay_us > 0) {
+		flight_move(flight, FLIGHT_HELD);
+		heap_insert(&engine->timers, &flight->timer, now_us + delay_us);
+	} else {
+		load(engine, flight, effects);
+	}
 	return flight;
 }
 

@@ -9,9 +9,10 @@
 
 #include "core/engine.h"
 
-/* Starts a flight for the key: LOADING. NULL when memory or a limit is missing. */
+/* Starts a flight for the key: LOADING, or HELD for `delay_us` first. NULL when memory or a limit
+   is missing. */
 struct flight *course_start(struct engine *engine, const struct key *key, enum priority priority,
-			    int64_t now_us, struct effects *effects);
+			    int64_t delay_us, int64_t now_us, struct effects *effects);
 
 /* Answers of the calls. */
 void course_on_store(struct engine *engine, struct flight *flight, int64_t now_us,

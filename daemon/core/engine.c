@@ -12,7 +12,7 @@
 #include "core/loading.h"
 #include "core/schedule.h"
 
-enum { FLIGHTS_TABLE_SIZE = 1024 };
+enum { FLIGHTS_TABLE_SIZE = 1024, REASK_FIRST_US = 20 * 1000 };
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -183,8 +183,10 @@ enum engine_lookup engine_lookup(struct engine *engine, const struct query *quer
 
 /* ---- joining a flight -------------------------------------------------------------------- */
 
-void engine_make_ready(struct engine *engine, struct request *request, enum status refused)
+void engine_make_ready(struct engine *engine, struct request *request, enum status refused,
+		       const char *why)
 {
+	request->why = why;
 	request->flight = NULL;
 	request->refused = refused;
 	heap_remove(&engine->deadlines, &request->deadline);
@@ -192,6 +194,16 @@ void engine_make_ready(struct engine *engine, struct request *request, enum stat
 }
 
 /* What the flight must bring to satisfy all. After its build has begun it is too late to ask. */
+/* The first flight starts at once, and so does the one after it: a build was under way that had
+   begun too early. From then on what is asked for is not there yet: ever later. */
+static int64_t delay_of(const struct request *request)
+{
+	if (request->reasks < 2)
+		return 0;
+	uint32_t doublings = request->reasks - 2 < 5 ? request->reasks - 2 : 5;
+	return (int64_t)REASK_FIRST_US << doublings;
+}
+
 static void note_wants(struct flight *flight, const struct query *query)
 {
 	if (flight->build_seq != 0)
@@ -232,14 +244,15 @@ void engine_join_or_start(struct engine *engine, struct request *request, int64_
 	engine->counters.joined += flight != NULL;
 	if (!flight) {
 		flight = course_start(engine, &request->query.key, priority_of(&request->query),
-				      now_us, effects);
+				      delay_of(request), now_us, effects);
 		if (flight)
 			flight->client = request->query.client;
 	}
 	if (flight)
 		join(engine, request, flight);
 	else
-		engine_make_ready(engine, request, STATUS_OVERLOADED);
+		engine_make_ready(engine, request, STATUS_OVERLOADED,
+				  "there is no memory for one more refresh");
 }
 
 static void on_ask(struct engine *engine, struct request *request, int64_t now_us,
@@ -249,14 +262,16 @@ static void on_ask(struct engine *engine, struct request *request, int64_t now_u
 	request->deadline = (struct heap_node){ 0 };
 	request->seq = ++engine->seq;
 	request->joined = false;
+	request->reasks = 0;
 	engine->requests++;
 	engine->counters.misses++;
 	if (engine->stopping) {
-		engine_make_ready(engine, request, STATUS_UNAVAILABLE);
+		engine_make_ready(engine, request, STATUS_UNAVAILABLE, "the daemon is stopping");
 		return;
 	}
 	if (engine->requests > engine->limits.requests_max) {
-		engine_make_ready(engine, request, STATUS_OVERLOADED);
+		engine_make_ready(engine, request, STATUS_OVERLOADED,
+				  "too many requests wait already");
 		return;
 	}
 	heap_insert(&engine->deadlines, &request->deadline, now_us + request->query.wait_us);
@@ -288,7 +303,7 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	struct flight *flight = engine_flight(engine, &refresh->key);
 	refresh->joined = flight != NULL;
 	if (!flight && !engine->stopping) {
-		flight = course_start(engine, &refresh->key, refresh->priority, now_us, effects);
+		flight = course_start(engine, &refresh->key, refresh->priority, 0, now_us, effects);
 		struct near_entry *ne = near_find(&engine->near, &refresh->key);
 		if (!flight) {
 			engine->counters.background_dropped++;
@@ -368,10 +383,36 @@ static void on_deadline(struct engine *engine, struct request *request, int64_t 
 	heap_remove(&engine->deadlines, &request->deadline);
 	if (flight->state == FLIGHT_DONE)
 		return; /* its answer is there: engine_wake is on its way to it */
-	bool in_line = flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_PERMITTING ||
-		       flight->state == FLIGHT_BOOKED;
 	list_remove(&flight->waiters, &request->node);
-	engine_make_ready(engine, request, in_line ? STATUS_OVERLOADED : STATUS_TIMEOUT);
+	switch (flight->state) {
+	case FLIGHT_QUEUED:
+	case FLIGHT_PERMITTING:
+	case FLIGHT_BOOKED:
+		if (flight->away)
+			engine_make_ready(
+				engine, request, STATUS_UNAVAILABLE,
+				"the shared store is away, and this daemon's own share of "
+				"the origin's budget came too late");
+		else
+			engine_make_ready(engine, request, STATUS_OVERLOADED,
+					  "the origin had no room for the build in time");
+		break;
+	case FLIGHT_LOADING:
+	case FLIGHT_LEASING:
+	case FLIGHT_SETTLING:
+		engine_make_ready(engine, request, STATUS_TIMEOUT,
+				  "the store had not answered before the deadline");
+		break;
+	case FLIGHT_HELD:
+		engine_make_ready(engine, request, STATUS_TIMEOUT,
+				  "another's build had not ended before the deadline");
+		break;
+	case FLIGHT_BUILDING:
+	case FLIGHT_DONE:
+		engine_make_ready(engine, request, STATUS_TIMEOUT,
+				  "the build had not ended before the deadline");
+		break;
+	}
 	course_on_left(engine, flight, now_us, effects);
 }
 

@@ -7,8 +7,9 @@
 void engine_join_or_start(struct engine *engine, struct request *request, int64_t now_us,
 			  struct effects *effects);
 
-/* Out of its flight, to be answered with that status by engine_wake. */
-void engine_make_ready(struct engine *engine, struct request *request, enum status refused);
+/* Out of its flight, to be answered with that status by engine_wake; `why` is static, or NULL. */
+void engine_make_ready(struct engine *engine, struct request *request, enum status refused,
+		       const char *why);
 
 /* Out of everything it is in. */
 void engine_take_out(struct engine *engine, struct request *request);

@@ -53,9 +53,9 @@ bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_
 
 bool entry_covers(const struct entry *entry, int64_t min_version, bool single_row)
 {
-	if (entry->covers >= min_version)
-		return true;
-	return single_row && entry->has_version && entry->version >= min_version;
+	if (single_row && entry->has_version)
+		return entry->version >= min_version;
+	return entry->covers >= min_version;
 }
 
 void entry_soft_expire(struct entry *entry, int64_t at_us, int64_t stale_us)

@@ -55,7 +55,8 @@ enum entry_phase entry_phase(const struct entry *entry, int64_t now_us);
    ties and all else by fence; the later of two histories; of another system the greater fence. */
 bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row);
 
-/* Whether the entry surely contains version `min_version`. */
+/* Whether the entry surely contains version `min_version`: where versions order, by its own; else
+   if its build began after someone had asked for that version. */
 bool entry_covers(const struct entry *entry, int64_t min_version, bool single_row);
 
 /* Ends the entry's freshness at `at_us`; it may then be stale for at most `stale_us`. */

@@ -85,7 +85,7 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 	list_push_back(&engine->wake, &flight->link);
 	if (flight->again && now_us < flight->again_until_us && !engine->stopping) {
 		struct flight *next =
-			course_start(engine, &flight->key, PRIORITY_REFRESH, now_us, effects);
+			course_start(engine, &flight->key, PRIORITY_REFRESH, 0, now_us, effects);
 		if (next)
 			next->patient_until_us = flight->again_until_us;
 	}

@@ -86,5 +86,7 @@ struct request {
 	struct flight *flight; /* borrowed; NULL when ready */
 	uint64_t seq;          /* order of arrival, against builds' beginnings */
 	bool joined;
+	uint32_t reasks;     /* flights that ended without an answer for it */
 	enum status refused; /* ready without a flight: why */
+	const char *why;     /* static; more of that, or NULL */
 };

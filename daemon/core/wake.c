@@ -1,4 +1,6 @@
 /* Answering those who wait: engine_wake and what it tells them. */
+#include <string.h>
+
 #include "base/check.h"
 #include "core/answer.h"
 #include "core/course.h"
@@ -42,7 +44,11 @@ static bool answer_result(const struct request *request, const struct flight *fl
 {
 	const struct query *query = &request->query;
 	const struct entry *result = &flight->result;
-	bool after = flight_built_after(flight, request);
+	bool single_row = query->key.keyspace->policy->single_row;
+	/* The version that was asked for is not there yet: whoever wrote it has not committed. */
+	bool too_old = query->has_min_version && single_row && result->has_version &&
+		       result->version < query->min_version;
+	bool after = flight_built_after(flight, request) && !too_old;
 	if (query->kind == QUERY_REFRESH) {
 		bool enough = flight->saved && !flight_is_dirty(flight) &&
 			      engine_is_enough(query, result, now_us);
@@ -52,8 +58,7 @@ static bool answer_result(const struct request *request, const struct flight *fl
 		return after || enough;
 	}
 	bool covered =
-		!query->has_min_version ||
-		entry_covers(result, query->min_version, query->key.keyspace->policy->single_row);
+		!query->has_min_version || entry_covers(result, query->min_version, single_row);
 	bool anyone = flight->saved && !flight_is_dirty(flight) && covered;
 	if (after || (anyone && entry_phase(result, now_us) == ENTRY_FRESH)) {
 		answer_fresh(ret_answer, result, now_us, flight->source);
@@ -79,6 +84,10 @@ static enum engine_wake wake_ready(struct engine *engine, int64_t now_us,
 	engine->requests--;
 	answer_failure(engine, request, &(struct failure){ .status = request->refused }, now_us,
 		       ret_answer);
+	if (ret_answer->status != STATUS_OK && request->why) {
+		ret_answer->text = request->why;
+		ret_answer->text_len = (uint32_t)strlen(request->why);
+	}
 	*ret_request = request;
 	return WAKE_ANSWER;
 }
@@ -136,10 +145,11 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
 		} else if (!answer_result(request, flight, now_us, ret_answer)) {
 			if (!request->deadline.in_heap) { /* it passed on the way here */
-				engine_make_ready(engine, request, STATUS_TIMEOUT);
+				engine_make_ready(engine, request, STATUS_TIMEOUT, NULL);
 				return WAKE_MOVED;
 			}
 			engine->counters.reasked++;
+			request->reasks++;
 			engine_join_or_start(engine, request, now_us, effects);
 			course_advance(engine, now_us, effects);
 			return WAKE_MOVED;

@@ -312,6 +312,17 @@ int daemon_run(const struct config *config)
 	return daemon.code;
 }
 
+/* ---- segard --check ------------------------------------------------------------------------ */
+
+const char *daemon_check(const struct config *config)
+{
+	struct store_url url;
+	const char *why = stores_read_url(config, &url);
+	if (!why && pool_check_dsn(config->origin.dsn) != 0)
+		why = "origin.dsn is no connection string that libpq can read";
+	return why;
+}
+
 /* ---- segard --check --origin --------------------------------------------------------------- */
 
 struct origin_check {

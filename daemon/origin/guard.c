@@ -53,8 +53,9 @@ const char GUARD_EVICT_SQL[] =
 	" AND (a.xact_start < pg_catalog.clock_timestamp() - $4::bigint * interval '1 ms'"
 	" OR ($5::boolean AND a.wait_event = 'ClientWrite'))";
 
-/* The names start with segar_: the query sees them, and its own must win. The query stands on lines
- * of its own, since it may end in a comment. */
+/* The query stands behind an OFFSET 0 of its own: pulled up, what computes its value would run for
+ * each mention of it above. The names start with segar_: the query sees them, and its own must win.
+ * It stands on lines of its own, since it may end in a comment. */
 #define GUARD_FORMAT                                                                               \
 	"WITH segar_g AS MATERIALIZED (SELECT CASE"                                                \
 	" WHEN NOT pg_catalog.pg_try_advisory_xact_lock($%u, $%u) THEN %d"                         \
@@ -67,8 +68,8 @@ const char GUARD_EVICT_SQL[] =
 	" CASE WHEN octet_length(segar_q.value) <= %d THEN segar_q.value END,"                     \
 	" segar_q.version, segar_q.fresh_ms, segar_q.stale_ms "                                    \
 	"FROM segar_g LEFT JOIN LATERAL (SELECT true AS found, %s AS value,"                       \
-	" %s::bigint AS version, %s::bigint AS fresh_ms, %s::bigint AS stale_ms FROM (\n%s\n) "    \
-	"segar_s"                                                                                  \
+	" %s::bigint AS version, %s::bigint AS fresh_ms, %s::bigint AS stale_ms"                   \
+	" FROM (SELECT * FROM (\n%s\n) segar_r OFFSET 0) segar_s"                                  \
 	" WHERE segar_g.segar_held = %d LIMIT 2 OFFSET 0) segar_q ON true"
 
 #define GUARD_ARGS(n)                                                                              \

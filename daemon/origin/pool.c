@@ -396,7 +396,7 @@ static void pool_on_turn(uv_idle_t *handle)
 
 /* --- birth and end --- */
 
-static int pool_check_dsn(const char *dsn)
+int pool_check_dsn(const char *dsn)
 {
 	/* libpq's message about a DSN may quote parts of it, and so a password. */
 	char *message = NULL;

@@ -205,6 +205,21 @@ static void a_query_that_does_not_prepare_is_refused_alone(void)
 	rig_close(&rig);
 }
 
+static void a_value_is_computed_once(void)
+{
+	struct rig rig;
+
+	rig_open(&rig, &server, 2);
+	server_sql(&server, "DROP SEQUENCE IF EXISTS n; CREATE SEQUENCE n");
+	server_sql(&server, "CREATE OR REPLACE FUNCTION counted() RETURNS numeric STABLE "
+			    "LANGUAGE plpgsql AS 'BEGIN RETURN nextval(''n''); END'");
+	rig_keyspace(&rig, "ks", "SELECT (SELECT counted()) AS value");
+	rig_start(&rig);
+	BUILD_IS(&rig, 0, "ks", "row 1");
+	BUILD_IS(&rig, 0, "ks", "row 2");
+	rig_close(&rig);
+}
+
 static void a_rows_own_times_have_bounds(void)
 {
 	struct rig rig;
@@ -456,6 +471,7 @@ static const struct test tests[] = {
 	TEST(versions_are_integers_or_null),
 	TEST(the_session_is_set_up),
 	TEST(a_query_that_does_not_prepare_is_refused_alone),
+	TEST(a_value_is_computed_once),
 	TEST(a_rows_own_times_have_bounds),
 	TEST(a_query_that_writes_is_refused),
 	TEST(a_table_that_comes_later_heals_the_keyspace),

@@ -304,6 +304,19 @@ Test(engine, what_fails_again_and_again_is_tried_ever_less_often)
 	cr_assert_eq(herd[0].answer.status, STATUS_OK);
 }
 
+Test(engine, one_broken_connection_is_nobodys_trouble)
+{
+	world.script = (struct script){ .outcome = BUILD_LOST, .status = STATUS_UNAVAILABLE };
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 0);
+	cr_assert_eq(world.builds, 1);
+	world.script = (struct script){ .outcome = BUILD_ROW, .value = "after all" };
+	world_get(&world, &herd[1], "b");
+	world_run(&world, 100 * MS);
+	ASSERT_VALUE(&herd[0], "fresh", "after all");
+	ASSERT_VALUE(&herd[1], "fresh", "after all");
+}
+
 Test(engine, a_lost_origin_is_probed_by_one)
 {
 	world.script = (struct script){ .outcome = BUILD_LOST, .status = STATUS_UNAVAILABLE };
@@ -315,7 +328,7 @@ Test(engine, a_lost_origin_is_probed_by_one)
 	world_run(&world, 30 * MS);
 	for (int i = 0; i < 100; i++)
 		ASSERT_ERROR(&herd[i], "unavailable");
-	cr_assert_leq(world.builds, 8, "%d builds after the first was lost", world.builds);
+	cr_assert_leq(world.builds, 8 + 1, "%d builds after the second was lost", world.builds);
 	int before = world.builds;
 	world.script = (struct script){ .outcome = BUILD_ROW, .takes_us = 100 * MS };
 	world_run(&world, SECOND);
@@ -435,6 +448,29 @@ Test(engine, min_version_waits_for_a_build_that_began_after)
 	world_run(&world, SECOND);
 	ASSERT_VALUE(&herd[2], "fresh", "v2");
 	cr_assert_eq(herd[2].answer.version, 9);
+}
+
+Test(engine, a_version_that_is_not_there_yet_is_waited_for)
+{
+	world.policy.single_row = true;
+	world.script.version = 7;
+	world.script.takes_us = 10 * MS;
+	ask_min_version(&herd[0], QUERY_GET, 8);
+	world_run(&world, 300 * MS);
+	cr_assert_not(herd[0].answered, "answered with version 7");
+	cr_assert(world.builds >= 3 && world.builds <= 8, "%d builds", world.builds);
+	world_get(&world, &herd[1], "a");
+	cr_assert(herd[1].answered && herd[1].answer.version == 7);
+	world.script.version = 8;
+	world_run(&world, 700 * MS);
+	cr_assert(herd[0].answered && herd[0].answer.version == 8);
+
+	ask_min_version(&herd[0], QUERY_GET, 9);
+	world_run(&world, 2 * SECOND);
+	ASSERT_ERROR(&herd[0], "timeout");
+	ask_min_version(&herd[0], QUERY_REFRESH, 9);
+	world_run(&world, 2 * SECOND);
+	ASSERT_ERROR(&herd[0], "timeout");
 }
 
 Test(engine, min_version_is_idempotent_also_where_versions_order_nothing)

@@ -98,6 +98,12 @@ Test(entry, a_version_covers_only_where_versions_order)
 	cr_assert_not(entry_covers(&entry, 7, false));
 	cr_assert(entry_covers(&entry, 3, false));
 	cr_assert_not(entry_covers(&entry, 8, true));
+	entry.covers = 9; /* asked for before the build, which did not bring it */
+	cr_assert_not(entry_covers(&entry, 8, true));
+	cr_assert(entry_covers(&entry, 8, false));
+	entry.absent = true;
+	entry.has_version = false;
+	cr_assert(entry_covers(&entry, 8, true));
 }
 
 Test(entry, soft_expiry_never_lengthens)
