@@ -1,5 +1,4 @@
 """Promise 2 over many hosts: the origin's limits hold, by the origin's own log, whatever becomes of Redis."""
-import pathlib
 import re
 
 import pytest
@@ -68,7 +67,7 @@ class Load:
 
 
 @pytest.fixture
-def fleet(logged_origin, make_fleet, make_redis, workshop):
+def fleet(logged_origin, make_fleet, make_redis):
     """Half of the hosts reach Redis by a way of their own, which can be closed."""
     redis = make_redis()
     way = redis.folder / "way"
@@ -107,7 +106,7 @@ def heal(fleet):
         fleet.redis.start()
     fleet.redis.go_on()
     if not fleet.way.is_symlink():
-        pathlib.Path(fleet.way).symlink_to(fleet.redis.socket)
+        fleet.way.symlink_to(fleet.redis.socket)
 
 
 @pytest.mark.parametrize("fault", [nothing, kill, pause, flush, cut_half])

@@ -1,4 +1,5 @@
 """A throw-away Redis: a direct child on a Unix socket in a folder of its own, ended by pid."""
+import contextlib
 import pathlib
 import shutil
 import signal
@@ -15,6 +16,7 @@ class Redis:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.socket = self.folder / "redis.sock"
         self.settings = settings  # more of its configuration, as on its command line: "--maxmemory", "1mb", …
+        self.password = None
         self.process = None
 
     @property
@@ -37,14 +39,26 @@ class Redis:
     def call(self, *words, timeout=10):
         """One command on a connection of its own, as redis-cli prints its reply; no client library, so that the
         harness shares nothing with what it tests."""
+        with self.sending(*words, timeout=timeout) as sock, sock.makefile("rb") as replies:
+            return self._reply(replies)
+
+    @contextlib.contextmanager
+    def sending(self, *words, timeout=10):
+        """The connection, on which the command is sent and its reply not read yet."""
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(timeout)
             sock.connect(str(self.socket))
-            request = b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in
-                               (str(word).encode() for word in words))
-            sock.sendall(b"*%d\r\n" % len(words) + request)
-            with sock.makefile("rb") as replies:
-                return self._reply(replies)
+            if self.password:
+                sock.sendall(self._request("AUTH", self.password))
+                with sock.makefile("rb", buffering=0) as replies:
+                    assert self._reply(replies) == "OK"
+            sock.sendall(self._request(*words))
+            yield sock
+
+    @staticmethod
+    def _request(*words):
+        words = [str(word).encode() for word in words]
+        return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
     def _reply(self, replies):
         line = replies.readline()
