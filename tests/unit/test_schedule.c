@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-enum { SAMPLES = 2000 };
+enum { SAMPLES = 10000 };
 
 static const int64_t SECOND = 1000000;
 
@@ -57,7 +57,7 @@ static void compare(double rate_per_s, int64_t delta_us)
 	int64_t fresh = 2 * (SCHEDULE_WINDOW + 5) * delta_us;
 	/* Per-request sampling of 50,000/s for an hour costs too much: from some rate on a request
 	   stands for a hundred, which changes nothing in the limit. */
-	double cheap = rate_per_delta > 300 ? 300 : rate_per_delta;
+	double cheap = rate_per_delta > 30 ? 30 : rate_per_delta;
 	struct entry entry = { .generated_at_us = 0, .fresh_until_us = fresh };
 	int64_t draw_at = schedule_draw_at(&entry, 1, delta_us);
 	cr_assert_eq(draw_at, fresh - SCHEDULE_WINDOW * delta_us);
