@@ -134,8 +134,8 @@ def make_segard(workshop, serial):
 def make_redis(workshop, serial):
     servers = []
 
-    def make(*settings):
-        server = Redis(workshop / f"r{next(serial)}", *settings)
+    def make(*settings, environment=None):
+        server = Redis(workshop / f"r{next(serial)}", *settings, environment=environment)
         servers.append(server)
         server.start()
         return server

@@ -1,5 +1,6 @@
 """Promise 1 and 4 over many hosts: one build, and never back to an older value, whoever dies or stops."""
 import signal
+import subprocess
 
 import pytest
 
@@ -160,8 +161,17 @@ PAIRS = [(2**53, 2**53 + 1), (2**53 - 1, 2**53), (2**63 - 2, 2**63 - 1), (-2, -1
          (-2**63, 2**63 - 1), (255, 256), (2**31 - 1, 2**31), (2**32 - 1, 2**32)]
 
 
-def test_versions_order_values_over_all_their_range(origin, make_fleet):
-    fleet = make_fleet(origin, 2)
+@pytest.fixture(scope="session")
+def english(workshop):
+    """The environment of a program that collates as people in the US do; Debian has that locale as source only."""
+    subprocess.run(["localedef", "-i", "en_US", "-f", "UTF-8", workshop / "en_US.UTF-8"], check=True)
+    return {"LOCPATH": str(workshop), "LC_ALL": "en_US.UTF-8"}
+
+
+def test_versions_order_values_over_all_their_range(origin, make_fleet, make_redis, english):
+    redis = make_redis(environment=english)
+    assert redis.call("EVAL", "return 'a' < 'B'", "0") == 1, "the locale is not in effect"
+    fleet = make_fleet(origin, 2, redis=redis)
     first, second = (daemon.client() for daemon in fleet)
     for key, (lower, higher) in enumerate(PAIRS, 20001):
         origin.set_item(key, "higher", higher)

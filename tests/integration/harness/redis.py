@@ -1,5 +1,6 @@
 """A throw-away Redis: a direct child on a Unix socket in a folder of its own, ended by pid."""
 import contextlib
+import os
 import pathlib
 import shutil
 import signal
@@ -11,11 +12,12 @@ from .wait import wait_until
 
 
 class Redis:
-    def __init__(self, folder, *settings):
+    def __init__(self, folder, *settings, environment=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.socket = self.folder / "redis.sock"
         self.settings = settings  # more of its configuration, as on its command line: "--maxmemory", "1mb", …
+        self.environment = {**os.environ, **(environment or {})}
         self.password = None
         self.process = None
 
@@ -27,7 +29,7 @@ class Redis:
         self.process = Process(
             ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "", "--appendonly", "no",
              "--dir", self.folder, "--daemonize", "no", "--enable-debug-command", "local", *self.settings],
-            self.folder / "redis.log")
+            self.folder / "redis.log", env=self.environment)
         wait_until(self.answers, what="Redis to answer")
 
     def answers(self):
