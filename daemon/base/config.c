@@ -346,6 +346,11 @@ static char *copy_text(const char *text)
 static int parse(const char *path, const char *text, size_t len, struct config **ret_config,
 		 struct config_errors *errors)
 {
+	/* Editors on other systems put a byte order mark before UTF-8. */
+	if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
+		text += 3;
+		len -= 3;
+	}
 	yaml_document_t document;
 	int r = yaml_file_parse(text, len, &document, errors);
 	if (r < 0)

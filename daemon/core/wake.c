@@ -121,6 +121,18 @@ static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
 	return WAKE_ANSWER;
 }
 
+/* A stale answer starts a refresh, as one from the near cache does, if there is room. */
+static void refresh_behind(struct engine *engine, const struct request *request, int64_t now_us,
+			   struct effects *effects)
+{
+	const struct key *key = &request->query.key;
+	const struct near_entry *ne = near_find(&engine->near, key);
+	if (engine->stopping || engine_flight(engine, key) || !ne || now_us < ne->retry_at_us)
+		return;
+	course_start(engine, key, PRIORITY_REFRESH, 0, now_us, effects);
+	course_advance(engine, now_us, effects);
+}
+
 enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
 			     struct answer *ret_answer, struct effects *effects)
 {
@@ -156,6 +168,9 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 		}
 		heap_remove(&engine->deadlines, &request->deadline);
 		engine->requests--;
+		if (ret_answer->status == STATUS_OK && (ret_answer->reason == REASON_CHANGED ||
+							ret_answer->reason == REASON_REFRESHING))
+			refresh_behind(engine, request, now_us, effects);
 		return WAKE_ANSWER;
 	}
 	return WAKE_NOTHING;

@@ -1,5 +1,6 @@
 #include "ops/daemon.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 enum {
 	DRAIN_MS = 5000, /* for waiting requests, after SIGTERM */
 	WHY_MAX = 512,
+	DESCRIPTORS_USUAL = 1024,
+	DESCRIPTORS_OWN = 96, /* the store's, the log's, clients that are told there is no room */
 };
 
 struct daemon {
@@ -31,7 +34,8 @@ struct daemon {
 	struct engine *engine;
 	struct pump pump;
 	struct server server;
-	bool serving; /* the server is open */
+	bool serving;                /* the server is open */
+	struct limits_policy limits; /* the configuration's, as far as the system allows */
 	bool stopping;
 	int code; /* to exit with */
 };
@@ -162,14 +166,31 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* ---- the start ---------------------------------------------------------------------------- */
 
-/* Connections are descriptors: as many as the system lets us have. */
-static void raise_descriptor_limit(void)
+/* As many descriptors as the system lets us have. */
+static long raise_descriptor_limit(void)
 {
 	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return DESCRIPTORS_USUAL;
+	if (limit.rlim_cur < limit.rlim_max) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
+	return limit.rlim_cur < INT_MAX ? (long)limit.rlim_cur : INT_MAX;
+}
+
+/* Clients may not take the descriptors that the origin and the store need. */
+static void limit_connections(struct daemon *daemon, long descriptors)
+{
+	long own = daemon->config->origin.concurrency + DESCRIPTORS_OWN;
+	long left = descriptors > 2 * own ? descriptors - own : descriptors / 2;
+	daemon->limits = daemon->config->limits;
+	if (left >= daemon->limits.connections)
+		return;
+	daemon->limits.connections = left > 1 ? (int)left : 1;
+	log_warning("daemon.limits", LOG_INT("connections", daemon->limits.connections),
+		    LOG_INT("descriptors", descriptors),
+		    LOG_TEXT("why", "the limit of open files allows no more than these"));
 }
 
 static void open_loop(struct daemon *daemon)
@@ -215,7 +236,7 @@ static int open_server(struct daemon *daemon)
 		.loop = &daemon->loop,
 		.pump = &daemon->pump,
 		.listen = &daemon->config->listen,
-		.limits = &daemon->config->limits,
+		.limits = &daemon->limits,
 		.about = { .impl = daemon, .stats = about_stats, .keyspace = about_keyspace },
 	};
 	enum listener_outcome outcome = server_open(&daemon->server, &options, why, sizeof(why));
@@ -302,7 +323,8 @@ int daemon_run(const struct config *config)
 	static struct daemon daemon;
 	daemon = (struct daemon){ .config = config };
 	signal(SIGPIPE, SIG_IGN);
-	raise_descriptor_limit();
+	long descriptors = raise_descriptor_limit();
+	limit_connections(&daemon, descriptors);
 	open_loop(&daemon);
 	open_parts(&daemon);
 	uv_run(&daemon.loop, UV_RUN_DEFAULT);

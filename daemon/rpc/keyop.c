@@ -86,11 +86,8 @@ void keyop_invalidate(struct peer *peer, uint32_t id, const struct key *key, boo
 
 	if (!op)
 		return;
-	op->invalidation = (struct invalidation){
-		.key = own_key,
-		.hard = hard,
-		.done = keyop_on_invalidated,
-	};
+	op->invalidation =
+		(struct invalidation){ .key = own_key, .hard = hard, .done = keyop_on_invalidated };
 	pump_invalidate(peer->server->pump, &op->invalidation);
 }
 
@@ -102,11 +99,9 @@ void keyop_invalidate_keyspace(struct peer *peer, uint32_t id, const struct key 
 
 	if (!op)
 		return;
-	op->invalidation = (struct invalidation){
-		.key = own_key,
-		.spread_us = spread_us,
-		.done = keyop_on_invalidated,
-	};
+	op->invalidation = (struct invalidation){ .key = own_key,
+						  .spread_us = spread_us,
+						  .done = keyop_on_invalidated };
 	pump_invalidate_keyspace(peer->server->pump, &op->invalidation);
 }
 

@@ -205,6 +205,11 @@ Test(config, the_limit_of_a_connection_follows_a_lower_limit_of_all)
 	config_free(config);
 }
 
+Test(config, a_byte_order_mark_is_passed_over)
+{
+	config_free(accept("\xEF\xBB\xBF" GOOD));
+}
+
 Test(config, a_part_without_content_is_as_if_it_were_not_there)
 {
 	config_free(accept(GOOD "near:\nlisten: ~\nlog: {}\nwarm:\nmetrics:\n"));

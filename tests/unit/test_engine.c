@@ -500,6 +500,20 @@ Test(engine, an_invalidated_value_is_stale_and_refreshed)
 	ASSERT_VALUE(&herd[2], "fresh", "v2");
 }
 
+Test(engine, a_stale_answer_from_an_overtaken_build_starts_the_next)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 50 * MS);
+	world_invalidate(&world, "a", false);
+	world_get(&world, &herd[1], "a");
+	world_run(&world, 60 * MS);
+	ASSERT_VALUE(&herd[1], "stale", "v1");
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+	world_get(&world, &herd[2], "a");
+	ASSERT_VALUE(&herd[2], "fresh", "v2");
+}
+
 Test(engine, a_hard_invalidated_value_is_gone)
 {
 	world_get(&world, &herd[0], "a");
