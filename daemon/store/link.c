@@ -57,7 +57,7 @@ static uint64_t now_ms(void)
 /* ---- what is due ------------------------------------------------------------------------- */
 
 static void link_attempt(struct link *link);
-static void link_ask_subscription(struct link *link);
+static void link_heartbeat(struct link *link);
 static void link_give_up(struct link *link, enum store_error error, const char *text);
 
 static uint64_t link_overdue_at(const struct link *link)
@@ -101,8 +101,7 @@ static void link_on_timer(uv_timer_t *timer)
 		uv_timer_start(&link->timer, link_on_timer, 1, 0);
 		return;
 	} else if (link->heartbeat_at_ms <= now) {
-		link_ask_subscription(link);
-		return;
+		link_heartbeat(link);
 	}
 	link_arm(link);
 }
@@ -231,6 +230,25 @@ bool link_send(struct link *link, struct link_call *call, int argc, const char *
 	return true;
 }
 
+/* ---- heartbeats -------------------------------------------------------------------------- */
+
+static void link_heartbeat_answered(struct link *link)
+{
+	link->was_overdue = false;
+	link->heartbeat_overdue_at_ms = UINT64_MAX;
+	link->heartbeat_at_ms = now_ms() + link->config.heartbeat_ms;
+}
+
+static void link_on_pong(redisAsyncContext *context, void *reply, void *arg)
+{
+	struct link *link = arg;
+	(void)context;
+	if (!reply)
+		return;
+	link_heartbeat_answered(link);
+	link_arm(link);
+}
+
 /* ---- subscription ------------------------------------------------------------------------ */
 
 static void link_on_subscription(redisAsyncContext *context, void *reply, void *arg)
@@ -245,28 +263,32 @@ static void link_on_subscription(redisAsyncContext *context, void *reply, void *
 			link->config.events->message(link, r->element[2]->str, r->element[2]->len);
 		return;
 	}
-	link->was_overdue = false;
-	link->heartbeat_overdue_at_ms = UINT64_MAX;
-	link->heartbeat_at_ms = now_ms() + link->config.heartbeat_ms;
+	link_heartbeat_answered(link);
 	if (link->state == LINK_GREETING)
 		link_greeted(link);
 	link_arm(link);
 }
 
-static void link_ask_subscription(struct link *link)
+/* Where a command cannot be sent the connection is going down anyway. */
+static void link_heartbeat(struct link *link)
 {
 	link->heartbeat_at_ms = UINT64_MAX;
 	link->heartbeat_overdue_at_ms = now_ms() + link->config.connect_timeout_ms;
-	/* Where that fails the connection is going down anyway. */
-	redisAsyncCommand(link->context, link_on_subscription, link, "SUBSCRIBE %s", link->channel);
-	link_arm(link);
+	if (link->channel[0])
+		redisAsyncCommand(link->context, link_on_subscription, link, "SUBSCRIBE %s",
+				  link->channel);
+	else if (list_empty(&link->calls))
+		redisAsyncCommand(link->context, link_on_pong, link, "PING");
+	else
+		link_heartbeat_answered(link); /* those under way have their own times */
 }
 
 void link_subscribe(struct link *link, const char *channel)
 {
 	CHECK(link->state == LINK_GREETING && strlen(channel) <= LINK_CHANNEL_MAX);
 	strcpy(link->channel, channel);
-	link_ask_subscription(link);
+	link_heartbeat(link);
+	link_arm(link);
 }
 
 /* ---- up ---------------------------------------------------------------------------------- */
@@ -275,6 +297,8 @@ void link_greeted(struct link *link)
 {
 	link_move(link, LINK_READY);
 	link->failures = 0;
+	if (!link->channel[0])
+		link_heartbeat_answered(link);
 	link->config.events->ready(link);
 	link_arm(link);
 }

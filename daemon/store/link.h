@@ -13,8 +13,8 @@
  *   PARTING     waits for the socket's handle to be closed
  *
  * Calls are answered in order, each once: by a reply, or with the error that ended the connection.
- * A call whose reply is overdue ends the connection. A subscribed link is asked again and again for
- * its subscription, since a PING would not be answered.
+ * A call whose reply is overdue ends the connection. An idle link is pinged now and then; a
+ * subscribed one is asked for its subscription again, since it would not answer a PING.
  *
  * The owner keeps the link in place from link_open until `closed`. All on the loop's thread.
  */
@@ -80,7 +80,7 @@ struct link_config {
 	const char *name;            /* for the log and the server's CLIENT LIST */
 	uint32_t connect_timeout_ms; /* until READY, and until a heartbeat is answered */
 	uint32_t call_timeout_ms;
-	uint32_t heartbeat_ms; /* of a subscription */
+	uint32_t heartbeat_ms;
 	const struct link_events *events;
 	void *owner;
 };

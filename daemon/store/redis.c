@@ -14,10 +14,10 @@ enum {
 	CONNECT_TIMEOUT_MS = 1000,
 	CONTROL_TIMEOUT_MS = 1000,
 	VALUES_TIMEOUT_MS = 5000,
-	HEARTBEAT_MS = 1000,                 /* of the subscription */
-	VALUES_BYTES_MAX = 64 * 1024 * 1024, /* under way to the store, of saves */
-	PERMIT_LATE_US = 100 * 1000,         /* a permit whose start is longer ago is void */
-	ERROR_TOLD_US = 10 * 1000 * 1000,    /* each kind of error is logged so often */
+	HEARTBEAT_MS = 1000,              /* of an idle connection */
+	VALUES_WINDOW = 16 * 1024 * 1024, /* under way to the store, of saves */
+	PERMIT_LATE_US = 100 * 1000,      /* a permit whose start is longer ago is void */
+	ERROR_TOLD_US = 10 * 1000 * 1000, /* each kind of error is logged so often */
 	LEASE_LONGEST_US = 60 * 60 * 1000 * 1000LL,
 };
 
@@ -207,7 +207,7 @@ static bool errand_has_room(const struct errand *errand)
 {
 	const struct redis_store *redis = errand->redis;
 	return errand->link != &redis->values || redis->values_bytes == 0 ||
-	       redis->values_bytes + errand->bytes <= VALUES_BYTES_MAX;
+	       redis->values_bytes + errand->bytes <= VALUES_WINDOW;
 }
 
 /* Sends it, lets it wait, or lets it fail. */
