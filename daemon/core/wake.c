@@ -45,9 +45,10 @@ static bool answer_result(const struct request *request, const struct flight *fl
 	const struct query *query = &request->query;
 	const struct entry *result = &flight->result;
 	bool single_row = query->key.keyspace->policy->single_row;
-	/* The version that was asked for is not there yet: whoever wrote it has not committed. */
-	bool too_old = query->has_min_version && single_row && result->has_version &&
-		       result->version < query->min_version;
+	/* The version that was asked for is not there yet: whoever writes it has not committed. A
+	   refresh call is told which there is; a get goes on waiting. */
+	bool too_old = query->kind == QUERY_GET && query->has_min_version && single_row &&
+		       result->has_version && result->version < query->min_version;
 	bool after = flight_built_after(flight, request) && !too_old;
 	if (query->kind == QUERY_REFRESH) {
 		bool enough = flight->saved && !flight_is_dirty(flight) &&
