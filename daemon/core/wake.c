@@ -30,7 +30,9 @@ static void answer_failure(struct engine *engine, const struct request *request,
 	int64_t retry_us = failure->retry_in_us;
 	if (failure->until_us != 0)
 		retry_us = failure->until_us > now_us ? failure->until_us - now_us : 0;
-	if (failure->status == STATUS_OVERLOADED && retry_us <= 0)
+	bool in_vain = failure->status == STATUS_OVERLOADED ||
+		       (failure->status == STATUS_UNAVAILABLE && !engine->stopping);
+	if (in_vain && retry_us <= 0)
 		retry_us = permits_patience_us(
 			&engine->permits,
 			(uint64_t)engine->bulkhead.queued + engine->permits.waiting, now_us);
