@@ -149,11 +149,12 @@ def make_redis(workshop, serial):
 def make_fleet(make_redis, make_segard):
     """Makes daemons that share a Redis, as if on so many hosts. The Redis outlives them."""
 
-    def make(origin, hosts, /, redis=None, urls=None, environments=None, **config):
+    def make(origin, hosts, /, redis=None, urls=None, origins=None, environments=None, **config):
         redis = redis or make_redis()
         urls = urls or [redis.url] * hosts
         config = merged({"origin": {"fleet": hosts}}, config)
-        daemons = [make_segard(origin, environment=(environments or {}).get(host),
+        origins = origins or [origin] * hosts
+        daemons = [make_segard(origins[host], environment=(environments or {}).get(host),
                                **merged(config, {"store": {"url": urls[host]}}))
                    for host in range(hosts)]
         return Fleet(redis, daemons).start()

@@ -88,6 +88,15 @@ class Postgres:
             # keeps owners and modes, which the server checks
             subprocess.run(["cp", "-a", template / "data", folder / "data"], check=True)
 
+    def make_standby(self, folder):
+        """A server that follows this one, once it is started, until it is promoted."""
+        own(folder)
+        subprocess.run(
+            as_server([BIN / "pg_basebackup", "-h", self.folder, "-U", "postgres", "-D", folder / "data", "-R",
+                       "-c", "fast", "--no-sync"]),
+            check=True, stdout=subprocess.DEVNULL)
+        return Postgres(folder, **self.settings)
+
     # life
 
     def start(self):
