@@ -32,14 +32,18 @@ def build_spans(origin):
 
 def check_limits(origin):
     spans = build_spans(origin)
+    check_concurrency(spans, CONCURRENCY)
     begins = [begin for begin, _ in spans]
     worst = max(sum(begin <= other < begin + 1 - LATE_S for other in begins) for begin in begins)
     assert worst <= BUDGET, f"{worst} builds within a second"
+
+
+def check_concurrency(spans, concurrency):
     at_once = running = 0
     for _, step in sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans]):
         running += step
         at_once = max(at_once, running)
-    assert at_once <= CONCURRENCY, f"{at_once} builds at once"
+    assert at_once <= concurrency, f"{at_once} builds at once"
 
 
 class Load:
@@ -67,16 +71,20 @@ class Load:
 
 
 @pytest.fixture
-def fleet(logged_origin, make_fleet, make_redis):
+def make_ten(logged_origin, make_fleet, make_redis):
     """Half of the hosts reach Redis by a way of their own, which can be closed."""
     redis = make_redis()
     way = redis.folder / "way"
     way.symlink_to(redis.socket)
-    logged_origin.behave("item", delay_s=0.1)
-    fleet = make_fleet(logged_origin, HOSTS, redis=redis, urls=[redis.url, f"unix://{way}"] * (HOSTS // 2),
-                       origin={"concurrency": CONCURRENCY, "budget": f"{BUDGET}/s"})
-    fleet.way = way
-    return fleet
+
+    def make(delay_s, concurrency, budget):
+        logged_origin.behave("item", delay_s=delay_s)
+        fleet = make_fleet(logged_origin, HOSTS, redis=redis, urls=[redis.url, f"unix://{way}"] * (HOSTS // 2),
+                           origin={"concurrency": concurrency, "budget": f"{budget}/s"})
+        fleet.way = way
+        return fleet
+
+    return make
 
 
 def nothing(fleet):
@@ -110,7 +118,8 @@ def heal(fleet):
 
 
 @pytest.mark.parametrize("fault", [nothing, kill, pause, flush, cut_half])
-def test_builds_keep_to_the_fleets_budget(logged_origin, fleet, fault):
+def test_builds_keep_to_the_fleets_budget(logged_origin, make_ten, fault):
+    fleet = make_ten(delay_s=0.1, concurrency=CONCURRENCY, budget=BUDGET)
     load = Load(fleet)
     requests = load.send()
     wait_until(lambda: logged_origin.builds("item") > BUDGET, what="the budget to be used")
@@ -126,3 +135,20 @@ def test_builds_keep_to_the_fleets_budget(logged_origin, fleet, fault):
     assert load.check(load.send(keys=20, wait_ms=20000)) == 20
     fleet.wait_rest()
     check_limits(logged_origin)
+
+
+@pytest.mark.parametrize("fault", [nothing, kill, flush, cut_half])
+def test_builds_keep_to_the_fleets_concurrency(logged_origin, make_ten, fault):
+    """Fewer slots than hosts, each of which would have one of its own where Redis is away."""
+    concurrency = 6
+    fleet = make_ten(delay_s=0.3, concurrency=concurrency, budget=1000)
+    load = Load(fleet)
+    requests = load.send(keys=200)
+    wait_until(lambda: logged_origin.builds("item") > 3 * concurrency, what="the slots to be used again")
+    fault(fleet)
+    assert load.check(requests) > 0
+    heal(fleet)
+    fleet.wait_in_touch()
+    assert load.check(load.send(keys=20, wait_ms=20000)) == 20
+    fleet.wait_rest()
+    check_concurrency(build_spans(logged_origin), concurrency)
