@@ -69,6 +69,17 @@ static void on_changed(void *impl, const char *key, size_t len, uint64_t floor, 
 	tell(impl, true, key, len, floor, hard);
 }
 
+static void on_epoch(void *impl, const char *keyspace, size_t len, int64_t moment_us,
+		     int64_t spread_us)
+{
+	struct daemon *daemon = impl;
+	if (len != 4 || memcmp(keyspace, "rows", 4) != 0)
+		return;
+	daemon->epochs_count++;
+	daemon->epoch_us = moment_us;
+	daemon->epoch_spread_us = spread_us;
+}
+
 static void on_trusted(void *impl, int64_t until_us)
 {
 	struct daemon *daemon = impl;
@@ -113,10 +124,12 @@ struct daemon *fleet_start(struct fleet *fleet)
 	options.opened = on_opened;
 	options.arg = daemon;
 	cr_assert_eq(redis_store_create(&fleet->loop, &options, &daemon->redis), 0);
-	redis_store_listen(daemon->redis, &(struct store_listener){ .impl = daemon,
-								    .settled = on_settled,
-								    .changed = on_changed,
-								    .trusted = on_trusted });
+	daemon->listener = (struct store_listener){ .impl = daemon,
+						    .settled = on_settled,
+						    .changed = on_changed,
+						    .epoch = on_epoch,
+						    .trusted = on_trusted };
+	redis_store_listen(daemon->redis, &daemon->listener);
 	daemon->store = redis_store_iface(daemon->redis);
 	return daemon;
 }

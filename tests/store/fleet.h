@@ -27,11 +27,14 @@ struct daemon {
 	struct fleet *fleet;
 	struct redis_store *redis; /* NULL: closed */
 	struct store store;
+	struct store_listener listener;
 	struct policy rows_policy, views_policy;
 	struct keyspace rows, views;
 	bool opened, closed;
 	struct told told[TOLD_MAX];
 	unsigned told_count;
+	unsigned epochs_count; /* told of `rows` */
+	int64_t epoch_us, epoch_spread_us;
 	int64_t trusted_until_us;
 	unsigned trust_losses; /* told while it was trusted */
 };

@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +40,10 @@ static void run(const struct server *server, const char **argv)
 	if (server->locpath)
 		setenv("LOCPATH", server->locpath, 1);
 	/* execv's own promise: it changes none of them. */
+	if (server->skew_us) {
+		setenv("LD_PRELOAD", getenv("SEGAR_SKEW_LIBRARY"), 1);
+		setenv("SEGAR_SKEW_FILE", "skew", 1);
+	}
 	execv("/usr/bin/redis-server", (char **)argv);
 	_exit(127);
 }
@@ -73,6 +79,20 @@ void server_start(struct server *server, ...)
 	}
 }
 
+bool server_can_skew(struct server *server)
+{
+	char path[96];
+	if (!getenv("SEGAR_SKEW_LIBRARY"))
+		return false;
+	snprintf(path, sizeof(path), "%s/skew", server->folder);
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+	cr_assert(fd >= 0 && ftruncate(fd, sizeof(int64_t)) == 0);
+	server->skew_us = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(server->skew_us, MAP_FAILED);
+	close(fd);
+	return true;
+}
+
 void server_kill(struct server *server)
 {
 	if (!server->pid)
@@ -97,7 +117,7 @@ void server_resume(struct server *server)
 
 void server_remove(struct server *server)
 {
-	static const char *const names[] = { "redis.sock", "log", "users.acl", "dump.rdb" };
+	static const char *const names[] = { "redis.sock", "log", "skew" };
 	char path[128];
 	server_kill(server);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {

@@ -1,0 +1,37 @@
+/* Loaded into a Redis server: its clock is that of the host and as many µs as a file says. */
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t skew_us(void)
+{
+	static const volatile int64_t *skew;
+	if (!skew) {
+		const char *path = getenv("SEGAR_SKEW_FILE");
+		int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+		void *map = fd >= 0 ? mmap(NULL, sizeof(*skew), PROT_READ, MAP_SHARED, fd, 0)
+				    : MAP_FAILED;
+		if (fd >= 0)
+			close(fd);
+		if (map == MAP_FAILED)
+			return 0;
+		skew = map;
+	}
+	return *skew;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+	struct timespec host;
+	(void)zone;
+	syscall(SYS_clock_gettime, CLOCK_REALTIME, &host);
+	int64_t us = (int64_t)host.tv_sec * 1000000 + host.tv_nsec / 1000 + skew_us();
+	*now = (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
+	return 0;
+}
