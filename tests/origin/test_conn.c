@@ -57,7 +57,7 @@ static struct conn_config config_of(struct rig *rig, struct seen *seen)
 	return (struct conn_config){
 		.loop = &rig->loop,
 		.dsn = rig->dsn,
-		.locks = { "test:", guard_slot_class("test:") },
+		.locks = { "test:", guard_slot_class("test:"), 30000 },
 		.connect_timeout_ms = 5000,
 		.idle_ms = 60000,
 		.statements_count = 1,

@@ -150,6 +150,9 @@ static void print(const redisReply *reply, FILE *out)
 }
 
 static const char *ask(struct server *server, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
+
+static const char *ask(struct server *server, const char *format, va_list args)
 {
 	static char text[65536];
 	char command[4096];

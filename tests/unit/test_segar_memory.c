@@ -49,7 +49,8 @@ char *__wrap_strndup(const char *text, size_t len)
 	return must_fail() ? NULL : __real_strndup(text, len);
 }
 
-int __wrap_vasprintf(char **ret_text, const char *format, va_list args);
+int __wrap_vasprintf(char **ret_text, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
 int __wrap_vasprintf(char **ret_text, const char *format, va_list args)
 {
 	char text[500];
