@@ -28,7 +28,9 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	struct store_op *op = &flight->op;
 	bool granted = op->outcome == STORE_DONE, retry = op->outcome == STORE_RETRY;
 	bool background = flight_is_background(flight, now_us);
-	bool covered = tenure_covers_build(flight, now_us);
+	/* A lease of our own is worth nothing once the shared store is back. */
+	bool covered = tenure_covers_build(flight, now_us) &&
+		       (!flight->away || op->away || op->outcome != STORE_DONE);
 	int64_t left = op->left_us;
 	/* What a background flight is told says nothing of those who may book ahead. */
 	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
@@ -159,7 +161,7 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		}
 		landing_leave_lines(engine, flight);
 		flight_move(flight, FLIGHT_SETTLING);
-		calls_store(flight, STORE_SAVE, effects);
+		calls_ask(engine, flight, STORE_SAVE, effects);
 		flight->op.away = flight->away;
 		flight->op.entry = flight->result;
 		return;

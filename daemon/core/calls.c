@@ -16,6 +16,31 @@ void calls_store(struct flight *flight, enum store_verb verb, struct effects *ef
 	calls_push(effects, EFFECT_STORE, flight);
 }
 
+void calls_ask(const struct engine *engine, struct flight *flight, enum store_verb verb,
+	       struct effects *effects)
+{
+	calls_store(flight, verb, effects);
+	flight->asked_trusted = engine->trusted;
+	flight->asked_trusts = engine->trusts;
+	flight->told_fence = 0;
+}
+
+bool calls_are_vouched(const struct engine *engine, const struct flight *flight, uint64_t fence)
+{
+	const struct store_op *op = &flight->op;
+	return !op->away && op->outcome != STORE_AWAY && flight->asked_trusted && engine->trusted &&
+	       flight->asked_trusts == engine->trusts && flight->told_fence <= fence;
+}
+
+bool calls_are_old(const struct engine *engine, const struct flight *flight, uint64_t fence,
+		   int64_t now_us)
+{
+	const struct store_op *op = &flight->op;
+	int64_t most_us = engine->limits.answer_old_us;
+	return most_us > 0 && !op->away && now_us - op->sent_at_us > most_us &&
+	       !calls_are_vouched(engine, flight, fence);
+}
+
 void calls_release(struct engine *engine, struct flight *flight, struct effects *effects)
 {
 	CHECK(flight->has_lease && !flight->has_slot);

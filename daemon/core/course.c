@@ -44,7 +44,7 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 static void load(struct engine *engine, struct flight *flight, struct effects *effects)
 {
 	flight->load_seq = ++engine->seq;
-	calls_store(flight, STORE_LOAD, effects);
+	calls_ask(engine, flight, STORE_LOAD, effects);
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
 	flight->op.known_fence = ne ? ne->entry.fence : 0;
 }
@@ -61,7 +61,7 @@ static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
 	}
 	flight->is_probe = engine->breaker.state == BREAKER_PROBING;
 	flight_move(flight, FLIGHT_LEASING);
-	calls_store(flight, STORE_LEASE, effects);
+	calls_ask(engine, flight, STORE_LEASE, effects);
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
 	flight->op.known_fence = ne ? ne->entry.fence : 0;
 	flight->op.length_us = tenure_length(flight->key.keyspace);
@@ -150,6 +150,7 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		      struct effects *effects)
 {
 	struct store_op *op = &flight->op;
+	bool loaded_away = flight->away;
 	flight->away = engine->away = op->away || op->outcome == STORE_AWAY;
 	switch (op->outcome) {
 	case STORE_DONE:
@@ -170,6 +171,13 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		flight->failure = op->failure;
 		break;
 	case STORE_ENOUGH:
+		/* Without a load nobody knows what it is newer than. */
+		if ((loaded_away || calls_are_old(engine, flight, op->entry.fence, now_us)) &&
+		    !flight->stop) {
+			value_unref(op->entry.value);
+			hold(engine, flight, 1, now_us);
+			return;
+		}
 		flight->has_result = flight->saved = true;
 		flight->result = op->entry;
 		flight->source = SOURCE_STORE;
@@ -192,7 +200,10 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 	tenure_end(engine, flight);
 	if (op->verb == STORE_SAVE) {
 		/* Where the store is away the value is this daemon's own, by its own times. */
-		flight->saved = op->outcome != STORE_REFUSED;
+		flight->saved = op->outcome != STORE_REFUSED &&
+				!calls_are_old(engine, flight, flight->result.fence, now_us);
+		if (flight->away || op->outcome == STORE_AWAY)
+			flight->reason = REASON_UNAVAILABLE;
 		engine->counters.saves_refused += op->outcome == STORE_REFUSED;
 		if (flight->floor < op->floor)
 			flight->floor = op->floor;

@@ -146,7 +146,7 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 	}
 	bool current = ne->generation == query->key.keyspace->generation;
 	if (!current && engine->trusted && ne->trust == engine->trusts) {
-		loading_confirm(engine, ne); /* only the keyspace's epochs are new */
+		loading_confirm(engine, ne, true); /* only the keyspace's epochs are new */
 		current = true;
 	}
 	if (current && entry_phase(entry, now_us) == ENTRY_FRESH) {
@@ -356,6 +356,8 @@ static void on_told_settled(struct engine *engine, const struct key *key, uint64
 		ne->retry_at_us = 0;
 	}
 	struct flight *flight = engine_flight(engine, key);
+	if (flight && flight->told_fence < fence)
+		flight->told_fence = fence;
 	if (flight)
 		course_on_told(engine, flight, now_us, effects);
 }

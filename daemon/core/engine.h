@@ -60,12 +60,16 @@ struct engine_counters {
 #undef X
 };
 
+enum { ANSWER_OLD_LEAST_US = 1000 * 1000 }; /* else a slow store could give no answer at all */
+
 /* Run-time limits; the configuration and base/limits.h bound them. */
 struct engine_limits {
 	uint32_t requests_max; /* requests that wait */
 	uint32_t queue_max;    /* flights waiting for room, per priority */
 	uint32_t concurrency;  /* builds at once */
 	size_t near_bytes_max;
+	int64_t answer_old_us; /* a shared store's answer that was longer under way says nothing of
+				  now; 0: none is */
 };
 
 struct engine {

@@ -79,6 +79,11 @@ struct flight {
 	uint64_t load_seq;  /* when the last load was sent */
 	uint64_t build_seq; /* when the build began */
 
+	/* What was known when the store was last asked what it has, and what it told since. */
+	bool asked_trusted;
+	uint32_t asked_trusts;
+	uint64_t told_fence; /* the greatest of an entry; 0: none */
+
 	/* What the store said. */
 	bool away;           /* the shared store is: all this is this daemon's own */
 	uint64_t load_fence; /* the claim's at load: a greater one was leased after that */

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "core/answer.h"
+#include "core/calls.h"
 #include "core/course.h"
 #include "core/loading.h"
 #include "core/schedule.h"
@@ -43,7 +44,22 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 		     key_public_hash(flight->key.bytes, flight->key.len));
 	ne = near_put(&engine->near, &flight->key, &flight->result, now_us);
 	if (ne)
-		loading_confirm(engine, ne);
+		loading_confirm(engine, ne,
+				calls_are_vouched(engine, flight, flight->result.fence));
+}
+
+/* The result goes to those who asked before its build, and is kept by nobody: after that nobody may
+   be told an older one. */
+static void outdate(struct engine *engine, const struct flight *flight, int64_t now_us)
+{
+	const struct entry *result = &flight->result;
+	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	if (!flight->key.keyspace->policy->single_row || !result->has_version)
+		return;
+	ghosts_note(&engine->near.ghosts, flight->key.hash, result->version, result->stale_until_us,
+		    now_us);
+	if (ne && ne->entry.has_version && ne->entry.version < result->version)
+		near_remove(&engine->near, ne);
 }
 
 /* A refresh that brought nothing: the stale entry says why, and waits before the next. */
@@ -77,6 +93,8 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 		keep_result(engine, flight, now_us);
 	else
 		keep_failure(engine, flight, now_us);
+	if (flight->has_result && !flight->saved)
+		outdate(engine, flight, now_us);
 	flight_move(flight, FLIGHT_DONE);
 	flight->looks = 0;
 	if (list_linked(&flight->looking))

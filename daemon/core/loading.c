@@ -1,10 +1,11 @@
 #include "core/loading.h"
 
 #include "base/check.h"
+#include "core/calls.h"
 #include "core/history.h"
 #include "core/schedule.h"
 
-void loading_confirm(const struct engine *engine, struct near_entry *ne)
+void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vouched)
 {
 	const struct keyspace *keyspace = ne->keyspace;
 	struct entry *entry = &ne->entry;
@@ -14,8 +15,9 @@ void loading_confirm(const struct engine *engine, struct near_entry *ne)
 			schedule_draw_at(entry, keyspace->policy->early, keyspace->refresh_us);
 	else if (ne->next_at_us > entry->fresh_until_us)
 		ne->next_at_us = entry->fresh_until_us;
-	ne->generation = engine->trusted ? keyspace->generation : keyspace->generation - 1;
-	ne->trust = engine->trusted ? engine->trusts : engine->trusts - 1;
+	vouched = vouched && engine->trusted;
+	ne->generation = vouched ? keyspace->generation : keyspace->generation - 1;
+	ne->trust = vouched ? engine->trusts : engine->trusts - 1;
 }
 
 /* The value that the load left out, as the near cache has it already. */
@@ -69,7 +71,7 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 		ne = near_put(&engine->near, &flight->key, entry, now_us);
 	}
 	if (ne)
-		loading_confirm(engine, ne);
+		loading_confirm(engine, ne, calls_are_vouched(engine, flight, ne->entry.fence));
 	return ne;
 }
 
@@ -147,7 +149,10 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 	struct store_op *op = &flight->op;
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
 	enum loading loading = LOADING_BUILD;
+	/* The claim may have been evicted while the entry was not. */
 	flight->load_fence = op->fence;
+	if (op->has_entry && flight->load_fence < op->entry.fence)
+		flight->load_fence = op->entry.fence;
 	flight->away = op->away;
 	if (flight->floor < op->floor)
 		flight->floor = op->floor;
@@ -155,6 +160,8 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 		value_unref(flight->failure.text);
 		flight->failure = (struct failure){ .status = STATUS_UNAVAILABLE };
 		loading = LOADING_FAILED;
+	} else if (calls_are_old(engine, flight, op->has_entry ? op->entry.fence : 0, now_us)) {
+		loading = flight_is_background(flight, now_us) ? LOADING_FAILED : LOADING_AGAIN;
 	} else if (op->has_entry && !fill_in_value(ne, op)) {
 		loading = LOADING_AGAIN;
 	} else if (take_answer(engine, flight, ne, now_us)) {

@@ -33,6 +33,7 @@ static void carry_out(struct pump *pump, const struct effects *effects)
 		switch (effects->at[i].type) {
 		case EFFECT_STORE:
 			flight->op.done = on_store_done;
+			flight->op.sent_at_us = now(pump);
 			pump->store.submit(pump->store.impl, &flight->op);
 			break;
 		case EFFECT_FREE:

@@ -81,8 +81,9 @@ struct store_op {
 				   LEASE/DONE: only `streak`, of a failure that ended not long
 				   ago (about as long as it lasted) */
 	bool hard;              /* INVALIDATE: also forbids to serve the old value stale */
-	bool away; /* LOAD, LEASE: out, the shared store is away and the fallback answered (store/
-		      fallback.h); RENEW, SAVE, RELEASE: in, as it was at the lease */
+	bool away; /* LOAD, LEASE, PERMIT: out, the shared store is away and what is left of it
+		      answered (store/fallback.h, a daemon's own share); RENEW, SAVE, RELEASE: in,
+		      as it was at the lease */
 
 	/* The answer. */
 	enum store_outcome outcome;
@@ -96,6 +97,8 @@ struct store_op {
 	int64_t moment_us; /* EPOCH: when it began, by the fleet clock */
 	int64_t left_us;   /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
 			      there; PERMIT/DONE: start in this long */
+
+	int64_t sent_at_us; /* the pump's: when it was submitted */
 
 	/* Of a store that passes the operation on (store/fallback.h). */
 	store_done_cb route_done;

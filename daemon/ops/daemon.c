@@ -215,6 +215,9 @@ static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t see
 		.queue_max = (uint32_t)config->limits.queue,
 		.concurrency = (uint32_t)config->origin.concurrency,
 		.near_bytes_max = config->near.memory,
+		.answer_old_us = config->near.trust_us > ANSWER_OLD_LEAST_US
+					 ? config->near.trust_us
+					 : ANSWER_OLD_LEAST_US,
 	};
 	daemon->engine = engine_create(config->keyspaces, (uint32_t)config->keyspaces_count,
 				       &limits, secret, seed);

@@ -352,3 +352,103 @@ Test(loading, who_waits_while_the_daemon_stops_is_told_so)
 	cr_assert(a.answered);
 	cr_assert_eq(a.answer.status, STATUS_UNAVAILABLE);
 }
+
+/* ---- what an answer is worth by the time it comes ----------------------------------------- */
+
+/* The store answers so much later. */
+static void answer_late(int64_t late_us)
+{
+	world.now_us += late_us;
+	world_run(&world, 0);
+}
+
+Test(loading, an_answer_from_before_a_pause_is_asked_for_again)
+{
+	world.engine->limits.answer_old_us = SECOND;
+	world.policy.wait_us = 20 * SECOND;
+	world_share(&world, "theirs", world.now_us, 7);
+	distrust();
+	world_get(&world, &a, "a");
+	answer_late(3 * SECOND);
+	ASSERT_VALUE(&a, "fresh", "theirs");
+	cr_assert_eq(world.loads, 2);
+}
+
+Test(loading, an_answer_that_was_under_way_when_trust_broke_is_looked_up_once_more)
+{
+	trust();
+	world_share(&world, "theirs", world.now_us, 7);
+	world_get(&world, &a, "a");
+	distrust();
+	trust();
+	world_run(&world, 0);
+	ASSERT_VALUE(&a, "fresh", "theirs");
+	world_get(&world, &b, "a");
+	cr_assert_not(b.answered);
+	world_run(&world, 0);
+	ASSERT_VALUE(&b, "fresh", "theirs");
+	cr_assert_eq(world.loads, 2);
+	world_get(&world, &b, "a");
+	cr_assert(b.answered);
+}
+
+Test(loading, an_answer_older_than_what_was_told_meanwhile_is_looked_up_once_more)
+{
+	struct store_listener told = listener();
+	world_share(&world, "theirs", world.now_us, 7);
+	world_get(&world, &a, "a");
+	told.settled(told.impl, "k:a", 3, 8);
+	world_run(&world, 0);
+	world_share(&world, "newer", world.now_us, 8);
+	world_get(&world, &b, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&b, "fresh", "newer");
+}
+
+Test(loading, what_was_built_while_the_store_was_away_is_not_plainly_fresh)
+{
+	world.away = true;
+	world_get(&world, &a, "a");
+	world_run(&world, 50 * MS);
+	world_get(&world, &b, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	ASSERT_VALUE(&b, "fresh", "v1");
+	cr_assert_eq(b.answer.reason, REASON_UNAVAILABLE);
+	world.away = false;
+	world_share(&world, "theirs", world.now_us, UINT64_MAX - 1);
+	world_get(&world, &b, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&b, "fresh", "theirs");
+}
+
+/* The claim was evicted, the entry was not. */
+Test(loading, a_refresh_is_not_answered_by_an_entry_without_a_claim)
+{
+	world_share(&world, "theirs", world.now_us, 7);
+	world_refresh(&world, &a, "a");
+	world_run(&world, SECOND);
+	cr_assert(a.answered && a.answer.built);
+	cr_assert_eq(world.builds, 1);
+}
+
+/* A value that no store took was told to who had asked before its build: nobody hears of an older
+   one after that. */
+Test(loading, after_a_value_that_was_not_saved_no_older_one_is_served)
+{
+	world.policy.single_row = true;
+	world.script.version = 1;
+	world_get(&world, &a, "a");
+	world_run(&world, 12 * SECOND);
+	world.script.version = 2;
+	world.refuses_saves = true;
+	b = (struct client){ 0 };
+	b.request.query.wait_us = SECOND;
+	b.request.query.has_max_stale = true;
+	world_ask(&world, &b, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&b, "fresh", "v2");
+	world_get(&world, &a, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v3");
+}

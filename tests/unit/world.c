@@ -87,13 +87,30 @@ static void origin_end(struct world *world, struct origin_build *run)
 
 /* ---- the store --------------------------------------------------------------------------- */
 
-/* The memory store's answer to a load or a lease, with what others have stored. */
+/* What others have stored satisfies who asks for the lease. */
+static bool is_enough(const struct world *world, const struct store_op *op)
+{
+	const struct entry *entry = &world->shared;
+	return world->has_shared && !world->away && entry->fence > op->want.fence_after &&
+	       entry_phase(entry, world->now_us) == ENTRY_FRESH;
+}
+
+/* The memory store's answer, with what others have stored. */
 static void on_routed_done(struct store_op *op)
 {
 	struct world *world = op->route;
 	op->done = op->route_done;
-	op->away = world->away;
-	if (op->verb == STORE_LEASE) {
+	if (op->verb == STORE_SAVE && world->refuses_saves)
+		op->outcome = STORE_REFUSED;
+	if (op->verb != STORE_SAVE)
+		op->away = world->away;
+	if (op->verb == STORE_LEASE && op->outcome == STORE_DONE && is_enough(world, op)) {
+		op->outcome = STORE_ENOUGH;
+		op->has_entry = op->has_value = true;
+		op->entry = world->shared;
+		value_ref(op->entry.value);
+	}
+	if (op->verb != STORE_LOAD) {
 		op->done(op);
 		return;
 	}
@@ -113,7 +130,8 @@ static void store_submit(void *impl, struct store_op *op)
 	struct world *world = impl;
 	struct store memory = memory_store_iface(world->memory);
 	world->renewals += op->verb == STORE_RENEW;
-	if (op->verb == STORE_LOAD || op->verb == STORE_LEASE) {
+	if (op->verb == STORE_LOAD || op->verb == STORE_LEASE || op->verb == STORE_PERMIT ||
+	    op->verb == STORE_SAVE) {
 		op->route = world;
 		op->route_done = op->done;
 		op->done = on_routed_done;

@@ -65,6 +65,7 @@ struct world {
 	bool has_shared;
 	struct entry shared; /* value counted */
 	bool away;
+	bool refuses_saves;
 	int loads, values_loaded, renewals, key_locks;
 
 	struct engine *engine;
