@@ -112,7 +112,21 @@ static bool is_demanded(struct node *node, int key, const struct store_op *op)
 	int64_t since_us = node->fleet->vtime.now_us - POST_VALUES_US;
 	if (flight && flight->token == op->token)
 		since_us = node->fleet->vtime.now_us - (node_now(node) - flight->created_at_us);
-	return node->demanded_us[key] >= since_us - WAIT_MOST_US;
+	/* An invalidation whose answer was lost is one too, until it is given up and built after.
+	 */
+	return node->demanded_us[key] >= since_us - WAIT_MOST_US ||
+	       node->invalidated_us[key] >= since_us - WAIT_MOST_US - POST_CONTROL_US;
+}
+
+/* The daemon has served a newer one: built while the store was away, or lost by it. */
+static bool is_rollback(struct node *node, const struct store_op *op, const struct entry *entry)
+{
+	if (!node->engine || !op->key.keyspace->policy->single_row || !entry->has_version)
+		return false;
+	struct near *near = &node->engine->near;
+	const struct near_entry *ne = near_find(near, &op->key);
+	return (ne && ne->entry.has_version && ne->entry.version > entry->version) ||
+	       ghosts_know_better(&near->ghosts, op->key.hash, entry->version, node_now(node));
 }
 
 /* A lease is given over a fresh entry only to who wants a newer one. */
@@ -124,9 +138,15 @@ static void check_wanted(struct judge *judge, int key, int node, const struct st
 	if (!its->has_entry || entry_phase(&its->entry, now_us) != ENTRY_FRESH ||
 	    is_early(&its->entry, op->want.fence_after, now_us))
 		return;
-	if (!is_demanded(&fleet->nodes[node], key, op))
-		judge_fail(judge, "one build", "key=%s node=%d is leased with a fresh entry there",
-			   fleet->scene.keys[key].bytes, node);
+	if (!is_demanded(&fleet->nodes[node], key, op) &&
+	    !is_rollback(&fleet->nodes[node], op, &its->entry))
+		judge_fail(judge, "one build",
+			   "key=%s node=%d is leased with a fresh entry there, fence=%" PRIu64
+			   " fence_after=%" PRIu64 " min_version=%" PRId64 " demanded=%.6f",
+			   fleet->scene.keys[key].bytes, node, its->entry.fence,
+			   op->want.fence_after,
+			   op->want.has_min_version ? op->want.min_version : 0,
+			   (double)fleet->nodes[node].demanded_us[key] / SECOND);
 }
 
 void judge_on_leased(struct judge *judge, int key, int node, const struct store_op *op)
@@ -168,8 +188,10 @@ void judge_on_saved(struct judge *judge, int key, const struct entry *entry)
 		judge_fail(judge, "no rollback", "key=%s: an entry that nobody built is stored",
 			   judge->fleet->scene.keys[key].bytes);
 	history->saves = grow(history->saves, history->saves_count, sizeof(*history->saves));
-	history->saves[history->saves_count++] =
-		(struct saved){ .at_us = judge->fleet->vtime.now_us, .build = number };
+	history->saves[history->saves_count++] = (struct saved){
+		.at_us = judge->fleet->vtime.now_us, .build = number, .untold = history->evicted
+	};
+	history->evicted = false;
 }
 
 void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard)
@@ -184,9 +206,12 @@ void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard)
 
 void judge_on_forgotten(struct judge *judge, int key)
 {
-	for (int i = 0; i < (int)judge->fleet->scene.keys_count; i++)
-		if ((key < 0 || key == i) && last_lease(&judge->keys[i]))
-			last_lease(&judge->keys[i])->lost = true;
+	for (int i = 0; i < (int)judge->fleet->scene.keys_count; i++) {
+		struct key_history *history = &judge->keys[i];
+		if ((key < 0 || key == i) && last_lease(history))
+			last_lease(history)->lost = true;
+		history->evicted |= key == i;
+	}
 }
 
 void judge_on_rolled_back(struct judge *judge, int64_t to_us)
@@ -255,7 +280,8 @@ static void check_not_fresh(struct judge *judge, struct node *node, const struct
 {
 	const struct near_entry *ne = near_find(&node->engine->near, &build->key);
 	int64_t now_us = node_now(node);
-	if (ne && entry_phase(&ne->entry, now_us) == ENTRY_FRESH && !flight->want_newer &&
+	bool served = ne && ne->generation == build->key.keyspace->generation;
+	if (served && entry_phase(&ne->entry, now_us) == ENTRY_FRESH && !flight->want_newer &&
 	    !flight->want_min_version && !is_early(&ne->entry, flight->newer_than, now_us))
 		judge_fail(judge, "one build", "key=%.*s node=%d has it, fresh, and builds",
 			   (int)build->key.len, build->key.bytes, node->number);

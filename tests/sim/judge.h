@@ -34,7 +34,8 @@ struct build_record {
 struct saved {
 	int64_t at_us;
 	uint32_t build;
-	bool lost; /* with a failover: it counts as never stored */
+	bool lost;   /* with a failover: it counts as never stored */
+	bool untold; /* the entry before it had been evicted: the store tells nobody */
 };
 
 struct change {
@@ -55,6 +56,7 @@ struct key_history {
 	struct change *changes;
 	struct lease *leases;
 	uint32_t *builds; /* numbers */
+	bool evicted;     /* the store has forgotten the last entry */
 	uint32_t saves_count, changes_count, leases_count, builds_count;
 };
 
@@ -81,6 +83,7 @@ enum {
 	START_US = 3 * SECOND,    /* a cold fleet's first permits come late */
 	HEALING_US = 12 * SECOND, /* what troubles leave behind has lapsed so long after the last */
 	LATE_US = 5 * MS,         /* of an answer: turns of the loop */
+	CAUSE_US = 8 * SECOND,    /* what a trouble leaves behind shows no later after it */
 };
 
 void judge_init(struct judge *judge, struct fleet *fleet);

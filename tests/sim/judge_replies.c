@@ -123,7 +123,7 @@ static bool is_excused(const struct told *told)
 {
 	if (told->answer->reason != REASON_UNAVAILABLE)
 		return false;
-	int64_t since_us = told->at_us - 3 * SECOND;
+	int64_t since_us = told->at_us - CAUSE_US;
 	if (!judge_store_troubled(told->judge, since_us) &&
 	    !judge_node_troubled(told->judge, told->node->number, since_us))
 		fail(told, "explicit degradation", "unavailable without a cause");
@@ -141,7 +141,7 @@ static void check_rollback(const struct told *told)
 		const struct saved *saved = &history->saves[i];
 		if (saved->build == told->number)
 			break;
-		if (saved->at_us <= known_us && !saved->lost &&
+		if (saved->at_us <= known_us && !saved->lost && !saved->untold &&
 		    supersedes(told, &judge->builds[saved->build], told->record))
 			fail(told, "no rollback", "a newer entry was in the store");
 	}
@@ -232,8 +232,8 @@ static void check_without_value(const struct told *told)
 	    told->clock_us < told->asked_clock_us + told->query->wait_us)
 		fail(told, "bounded waiting", "a timeout before its time");
 	if (status == STATUS_UNAVAILABLE && node->state == NODE_UP &&
-	    !judge_store_troubled(told->judge, told->at_us - 8 * SECOND) &&
-	    !judge_origin_troubled(told->judge, told->at_us - 8 * SECOND))
+	    !judge_store_troubled(told->judge, told->at_us - CAUSE_US) &&
+	    !judge_origin_troubled(told->judge, told->at_us - CAUSE_US))
 		fail(told, "explicit degradation", "unavailable without a cause");
 	if (!judge_is_calm(told->judge) || !told->judge->fleet->scene.ample ||
 	    told->query->wait_us == 0)

@@ -191,7 +191,8 @@ static void open_core(struct node *node)
 	struct engine_limits limits = { .requests_max = 2000,
 					.queue_max = scene->queue_max,
 					.concurrency = (uint32_t)scene->concurrency,
-					.near_bytes_max = scene->near_bytes };
+					.near_bytes_max = scene->near_bytes,
+					.answer_old_us = scene->trust_us };
 	struct memory_store_limits own = { .concurrency = (uint32_t)scene->concurrency,
 					   .budget_per_s = scene->budget_per_s,
 					   .fleet = (uint32_t)scene->nodes,
@@ -226,7 +227,9 @@ void node_start(struct node *node)
 
 static void close_core(struct node *node)
 {
+	node->buried = true;
 	errands_drop(node);
+	post_abandon(&node->post);
 	post_close(&node->post);
 	CHECK(list_empty(&node->calls) && list_empty(&node->statements));
 	engine_free(node->engine);

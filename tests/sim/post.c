@@ -117,6 +117,7 @@ static void permit_alone(struct post *post, struct store_op *op)
 {
 	int64_t now_us = post_local(post);
 	if (place_is_alone(&post->place, now_us)) {
+		op->away = true;
 		alone_permit(&post->alone, op, (uint32_t)post->place.number,
 			     post_store_clock(post));
 	} else if (post->place.number != PLACE_NONE) {
@@ -219,10 +220,10 @@ static void parcel_answer(struct parcel *parcel, const struct attempt *attempt,
 		parcel->overdue.node = NULL;
 		parcel->refs--;
 	}
-	if (!op) {
+	if (!op && !post->node->buried) {
 		post_pulse_done(post, parcel->cargo, attempt ? &attempt->receipt : NULL,
 				parcel->sent_us, error);
-	} else {
+	} else if (op) {
 		if (error == STORE_ERROR_NONE)
 			op_comes(parcel, op, &attempt->op);
 		else
