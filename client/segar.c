@@ -12,6 +12,7 @@
 #include "client/link.h"
 #include "client/reply.h"
 #include "proto/method.h"
+#include "proto/reader.h"
 #include "proto/result.h"
 #include "proto/rpc.h"
 
@@ -475,15 +476,38 @@ uint32_t segar_send_mget(segar *c, const char *const *keys, size_t count,
 	return id;
 }
 
+static bool holds_values(const void *bytes, size_t len, uint32_t count)
+{
+	struct reader reader;
+	struct wire_span value;
+
+	reader_init(&reader, bytes, len);
+	/* Ends with the bytes, whatever the count claims. */
+	while (count > 0 && reader_skip(&reader, &value))
+		count--;
+	return count == 0 && reader_at_end(&reader);
+}
+
 uint32_t segar_send_call(segar *c, const char *method, const void *params, size_t params_len,
 			 uint32_t params_count, const segar_options *options)
 {
 	const uint32_t id = begin_request(c, method, params_count);
+	const bool fit = holds_values(params, params_len, params_count);
+	struct call *call;
 
 	if (!id)
 		return 0;
-	wire_buf_raw(&c->out, params, params_len);
-	return end_request(c, id, method, options) ? id : 0;
+	if (fit)
+		wire_buf_raw(&c->out, params, params_len);
+	else
+		wire_buf_rewind(&c->out, 0); /* nothing is sent: it would swallow what follows */
+	call = end_request(c, id, method, options);
+	if (call && !fit)
+		call_done(&c->calls, call,
+			  reply_error(id, SEGAR_BAD_REQUEST,
+				      "the %zu bytes of params are not %u MessagePack values",
+				      params_len, (unsigned)params_count));
+	return call ? id : 0;
 }
 
 /* The reply to a call that was just queued, or that could not be. */
