@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OPTIONS_MAX = 32 };
+enum { OPTIONS_MAX = 32, WORDS_MAX = 64 };
 
 bool server_is_possible(void)
 {
@@ -160,8 +160,14 @@ static const char *ask(struct server *server, const char *format, va_list args)
 	if (!server->context)
 		server->context = redisConnectUnix(server->socket);
 	cr_assert(server->context && !server->context->err, "%s", server->context->errstr);
-	redisReply *reply = redisCommand(server->context, command);
-	cr_assert(reply, "%s: %s", command, server->context->errstr);
+	const char *argv[WORDS_MAX];
+	int argc = 0;
+	for (char *word = strtok(command, " "); word; word = strtok(NULL, " ")) {
+		cr_assert_lt(argc, WORDS_MAX);
+		argv[argc++] = word;
+	}
+	redisReply *reply = redisCommandArgv(server->context, argc, argv, NULL);
+	cr_assert(reply, "%s: %s", argv[0], server->context->errstr);
 	FILE *out = fmemopen(text, sizeof(text), "w");
 	print(reply, out);
 	fclose(out);
