@@ -49,12 +49,13 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 }
 
 /* The result goes to those who asked before its build, and is kept by nobody: after that nobody may
-   be told an older one. */
+   be told an older one. But a build of an earlier history says nothing of what is old. */
 static void outdate(struct engine *engine, const struct flight *flight, int64_t now_us)
 {
 	const struct entry *result = &flight->result;
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
-	if (!flight->key.keyspace->policy->single_row || !result->has_version)
+	if (!flight->key.keyspace->policy->single_row || !result->has_version ||
+	    history_is_later(engine->history, result->history))
 		return;
 	ghosts_note(&engine->near.ghosts, flight->key.hash, result->version, result->stale_until_us,
 		    now_us);

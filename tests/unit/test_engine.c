@@ -576,11 +576,14 @@ Test(engine, after_a_failover_what_was_built_before_expires_and_lower_versions_c
 
 Test(engine, what_an_old_primary_says_is_kept_by_nobody)
 {
+	world.policy.single_row = true;
+	world.script.version = 7;
 	world.script.history = history_of(4711, 2);
 	world_get(&world, &herd[0], "a");
 	world_run(&world, SECOND);
 	world.script.history = history_of(4711, 1);
 	world.script.value = "old primary";
+	world.script.version = 100;
 	world_refresh(&world, &herd[1], "a");
 	world_run(&world, SECOND);
 	cr_assert_eq(herd[1].answer.status, STATUS_OK);
