@@ -30,7 +30,7 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	bool background = flight_is_background(flight, now_us);
 	/* A lease of our own is worth nothing once the shared store is back. */
 	bool covered = tenure_covers_build(flight, now_us) &&
-		       (!flight->away || op->away || op->outcome != STORE_DONE);
+		       (!flight->away || op->away || op->outcome == STORE_AWAY);
 	int64_t left = op->left_us;
 	/* What a background flight is told says nothing of those who may book ahead. */
 	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);

@@ -125,9 +125,9 @@ static void make_amends(struct redis_store *redis, const struct store_op *op,
 static void permit_alone(struct redis_store *redis, struct store_op *op)
 {
 	int64_t now_us = redis_local_us();
+	op->away = true;
 	if (place_is_alone(&redis->place, now_us)) {
 		redis->counters.permits_alone++;
-		op->away = true;
 		alone_permit(&redis->alone, op, (uint32_t)redis->place.number,
 			     redis_store_clock_us(redis));
 	} else if (redis->place.number != PLACE_NONE) {

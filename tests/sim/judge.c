@@ -118,14 +118,19 @@ static bool is_demanded(struct node *node, int key, const struct store_op *op)
 	       node->invalidated_us[key] >= since_us - WAIT_MOST_US - POST_CONTROL_US;
 }
 
-/* The daemon has served a newer one: built while the store was away, or lost by it. */
-static bool is_rollback(struct node *node, const struct store_op *op, const struct entry *entry)
+/* The daemon knows better: of a newer one, built while the store was away or lost by it, or that this
+   very one has changed. */
+static bool is_outdated(struct node *node, const struct store_op *op, const struct entry *entry)
 {
-	if (!node->engine || !op->key.keyspace->policy->single_row || !entry->has_version)
+	if (!node->engine)
 		return false;
 	struct near *near = &node->engine->near;
 	const struct near_entry *ne = near_find(near, &op->key);
-	return (ne && ne->entry.has_version && ne->entry.version > entry->version) ||
+	bool single_row = op->key.keyspace->policy->single_row;
+	if (ne && (entry_supersedes(&ne->entry, entry, single_row) ||
+		   (ne->entry.fence == entry->fence && ne->entry.changed)))
+		return true;
+	return single_row && entry->has_version &&
 	       ghosts_know_better(&near->ghosts, op->key.hash, entry->version, node_now(node));
 }
 
@@ -139,7 +144,7 @@ static void check_wanted(struct judge *judge, int key, int node, const struct st
 	    is_early(&its->entry, op->want.fence_after, now_us))
 		return;
 	if (!is_demanded(&fleet->nodes[node], key, op) &&
-	    !is_rollback(&fleet->nodes[node], op, &its->entry))
+	    !is_outdated(&fleet->nodes[node], op, &its->entry))
 		judge_fail(judge, "one build",
 			   "key=%s node=%d is leased with a fresh entry there, fence=%" PRIu64
 			   " fence_after=%" PRIu64 " min_version=%" PRId64 " demanded=%.6f",

@@ -231,7 +231,8 @@ static void check_without_value(const struct told *told)
 	if (status == STATUS_TIMEOUT && told->query->wait_us > 0 &&
 	    told->clock_us < told->asked_clock_us + told->query->wait_us)
 		fail(told, "bounded waiting", "a timeout before its time");
-	if (status == STATUS_UNAVAILABLE && node->state == NODE_UP &&
+	if (status == STATUS_UNAVAILABLE &&
+	    !judge_node_troubled(told->judge, node->number, told->at_us - CAUSE_US) &&
 	    !judge_store_troubled(told->judge, told->at_us - CAUSE_US) &&
 	    !judge_origin_troubled(told->judge, told->at_us - CAUSE_US))
 		fail(told, "explicit degradation", "unavailable without a cause");

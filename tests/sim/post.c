@@ -116,8 +116,8 @@ static void make_amends(struct post *post, const struct store_op *op, enum store
 static void permit_alone(struct post *post, struct store_op *op)
 {
 	int64_t now_us = post_local(post);
+	op->away = true;
 	if (place_is_alone(&post->place, now_us)) {
-		op->away = true;
 		alone_permit(&post->alone, op, (uint32_t)post->place.number,
 			     post_store_clock(post));
 	} else if (post->place.number != PLACE_NONE) {
