@@ -309,6 +309,7 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 			engine->counters.background_dropped++;
 			return;
 		}
+		note_wants(flight, refresh->query);
 		flight->patient_until_us = refresh->patient_until_us;
 		if (refresh->newer && ne)
 			flight->newer_than = ne->entry.fence;
@@ -316,6 +317,7 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	}
 	if (!flight)
 		return;
+	note_wants(flight, refresh->query);
 	if (refresh->again && flight->build_seq != 0) {
 		flight->again = true;
 		flight->again_until_us = refresh->patient_until_us;

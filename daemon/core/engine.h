@@ -141,6 +141,7 @@ enum event_type {
 
 struct refresh_event {
 	struct key key;
+	const struct query *query; /* what it is started for: it may want more than fresh */
 	enum priority priority;
 	int64_t patient_until_us; /* goes on without waiters so long */
 	bool again;               /* a build that has begun already is not enough */

@@ -105,8 +105,10 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 	if (flight->again && now_us < flight->again_until_us && !engine->stopping) {
 		struct flight *next =
 			course_start(engine, &flight->key, PRIORITY_REFRESH, 0, now_us, effects);
-		if (next)
+		if (next) {
+			next->want_newer = true;
 			next->patient_until_us = flight->again_until_us;
+		}
 	}
 }
 

@@ -102,6 +102,7 @@ static bool start_refresh(struct pump *pump, const struct query *query, enum pri
 			  int64_t patient_until_us, bool again)
 {
 	struct refresh_event refresh = { .key = query->key,
+					 .query = query,
 					 .newer = priority == PRIORITY_EARLY,
 					 .priority = priority,
 					 .patient_until_us = patient_until_us,

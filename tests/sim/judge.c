@@ -118,8 +118,8 @@ static bool is_demanded(struct node *node, int key, const struct store_op *op)
 	       node->invalidated_us[key] >= since_us - WAIT_MOST_US - POST_CONTROL_US;
 }
 
-/* The daemon knows better: of a newer one, built while the store was away or lost by it, or that this
-   very one has changed. */
+/* The daemon knows better: of a newer one, built while the store was away or lost by it, or that
+   this very one has changed. */
 static bool is_outdated(struct node *node, const struct store_op *op, const struct entry *entry)
 {
 	if (!node->engine)
@@ -286,7 +286,10 @@ static void check_not_fresh(struct judge *judge, struct node *node, const struct
 	const struct near_entry *ne = near_find(&node->engine->near, &build->key);
 	int64_t now_us = node_now(node);
 	bool served = ne && ne->generation == build->key.keyspace->generation;
-	if (served && entry_phase(&ne->entry, now_us) == ENTRY_FRESH && !flight->want_newer &&
+	struct store_op op = { .key = build->key, .token = flight->token };
+	int key = scene_find(&node->fleet->scene, build->key.bytes, build->key.len);
+	if (served && !is_demanded(node, key, &op) &&
+	    entry_phase(&ne->entry, now_us) == ENTRY_FRESH && !flight->want_newer &&
 	    !flight->want_min_version && !is_early(&ne->entry, flight->newer_than, now_us))
 		judge_fail(judge, "one build", "key=%.*s node=%d has it, fresh, and builds",
 			   (int)build->key.len, build->key.bytes, node->number);

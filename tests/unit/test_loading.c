@@ -432,6 +432,27 @@ Test(loading, a_refresh_is_not_answered_by_an_entry_without_a_claim)
 	cr_assert_eq(world.builds, 1);
 }
 
+Test(loading, a_refresh_that_does_not_wait_builds_whatever_the_store_has)
+{
+	world_share(&world, "theirs", world.now_us, 7);
+	a = (struct client){ .request.query = { .kind = QUERY_REFRESH } };
+	world_ask(&world, &a, "a");
+	cr_assert(a.answer.queued);
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, a_refresh_that_does_not_wait_builds_after_a_build_under_way)
+{
+	world_get(&world, &a, "a");
+	world_run(&world, 50 * MS);
+	b = (struct client){ .request.query = { .kind = QUERY_REFRESH } };
+	world_ask(&world, &b, "a");
+	world_share(&world, "v1", world.now_us, UINT64_MAX / 2);
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+}
+
 /* A value that no store took was told to who had asked before its build: nobody hears of an older
    one after that. */
 Test(loading, after_a_value_that_was_not_saved_no_older_one_is_served)
