@@ -1,4 +1,5 @@
 /* segard: reads its options and its configuration, then serves (ops/daemon.h). */
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,8 +100,20 @@ static int check(const struct options *options, const struct config *config)
 	return EXIT_OK;
 }
 
+/* A file opened as 0, 1 or 2 would be written to as if it were the terminal. */
+static void open_standard_files(void)
+{
+	int fd;
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
+	open_standard_files();
 	struct options options;
 	int code = read_options(argc, argv, &options);
 	if (code >= 0)

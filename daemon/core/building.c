@@ -12,6 +12,8 @@ enum {
 		2 * 1000 * 1000,     /* a slot ends by itself so long after the build's limit */
 	HELD_RETRY_US = 1000 * 1000, /* told to who finds a lock held at the origin */
 	FAILURE_DOUBLINGS = 5,
+	SAVE_PATIENCE_US =
+		100 * 1000, /* then those who came before the build are answered unsaved */
 };
 
 void building_ask(struct flight *flight, int64_t now_us, struct effects *effects)
@@ -64,10 +66,16 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	/* Without the lease the build would be one too many: ask for it anew. */
 	flight->hold_next = !covered && !background && !flight->stop;
 	if (op->outcome == STORE_AWAY)
-		flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+		flight_refuse(
+			flight, STATUS_UNAVAILABLE,
+			"the shared store is away, and this daemon has no place in the fleet that "
+			"would give it a share of the origin's budget",
+			0);
+	else if (flight->stop)
+		flight_refuse(flight, STATUS_UNAVAILABLE, "the daemon is stopping", 0);
 	else if (!flight->hold_next)
-		flight_fail(flight, flight->stop ? STATUS_UNAVAILABLE : STATUS_OVERLOADED, NULL,
-			    left);
+		flight_refuse(flight, STATUS_OVERLOADED,
+			      "the origin had no room for the build in time", left);
 	calls_release(engine, flight, effects);
 }
 
@@ -162,6 +170,7 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		landing_leave_lines(engine, flight);
 		flight_move(flight, FLIGHT_SETTLING);
 		calls_ask(engine, flight, STORE_SAVE, effects);
+		heap_insert(&engine->timers, &flight->timer, now_us + SAVE_PATIENCE_US);
 		flight->op.away = flight->away;
 		flight->op.entry = flight->result;
 		return;

@@ -16,6 +16,8 @@ enum {
 	HELD_MOST_US = 1000 * 1000,
 };
 
+static const char STOPPING[] = "the daemon is stopping";
+
 static void load(struct engine *engine, struct flight *flight, struct effects *effects);
 
 /* ---- start, load ------------------------------------------------------------------------- */
@@ -54,8 +56,9 @@ static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
 {
 	flight->in_bulkhead = true;
 	if (!breaker_admits(&engine->breaker, now_us)) {
-		flight_fail(flight, STATUS_UNAVAILABLE, NULL,
-			    engine->breaker.open_until_us - now_us);
+		flight_refuse(flight, STATUS_UNAVAILABLE,
+			      "the origin was lost, and is being probed",
+			      engine->breaker.open_until_us - now_us);
 		landing_finish(engine, flight, now_us, effects);
 		return;
 	}
@@ -103,7 +106,8 @@ static void enter_bulkhead(struct engine *engine, struct flight *flight, int64_t
 			heap_insert(&engine->timers, &flight->timer, flight->patient_until_us);
 		return;
 	case ADMISSION_FULL:
-		flight_fail(flight, STATUS_OVERLOADED, NULL, 0);
+		flight_refuse(flight, STATUS_OVERLOADED,
+			      "too many refreshes wait for the origin already", 0);
 		landing_finish(engine, flight, now_us, effects);
 		return;
 	}
@@ -138,7 +142,7 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 	if (flight->floor < flight->op.floor)
 		flight->floor = flight->op.floor;
 	if (flight->stop) {
-		flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+		flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
 		calls_release(engine, flight, effects);
 		return;
 	}
@@ -158,7 +162,7 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		return;
 	case STORE_HELD:
 		if (flight->stop) {
-			flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+			flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
 			break;
 		}
 		if (flight_is_background(flight, now_us))
@@ -185,7 +189,7 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 	case STORE_RETRY:
 	case STORE_REFUSED:
 	case STORE_AWAY:
-		flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+		flight_refuse(flight, STATUS_UNAVAILABLE, "the store did not answer", 0);
 		break;
 	}
 	landing_finish(engine, flight, now_us, effects);
@@ -210,7 +214,8 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 	}
 	bool again = flight->hold_next && !flight->stop && !flight_is_background(flight, now_us);
 	if (flight->hold_next && !again)
-		flight_fail(flight, STATUS_OVERLOADED, NULL, HELD_MOST_US);
+		flight_refuse(flight, STATUS_OVERLOADED,
+			      "a lock at the origin was held by another build", HELD_MOST_US);
 	flight->hold_next = false;
 	if (again) {
 		flight->token = rng_next(&engine->rng);
@@ -299,11 +304,13 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 	case FLIGHT_QUEUED:
 		course_on_left(engine, flight, now_us, effects);
 		return;
+	case FLIGHT_SETTLING:
+		loading_let_waiters_look(engine, flight);
+		return;
 	case FLIGHT_LOADING:
 	case FLIGHT_LEASING:
 	case FLIGHT_PERMITTING:
 	case FLIGHT_BUILDING:
-	case FLIGHT_SETTLING:
 	case FLIGHT_DONE:
 		check_failed("timer", __FILE__, __LINE__, "a flight that is %s has no timer",
 			     flight_state_name(flight->state));
@@ -315,12 +322,12 @@ static bool step_out(struct engine *engine, struct flight *flight, enum status s
 		     int64_t now_us, struct effects *effects)
 {
 	if (flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_HELD) {
-		flight_fail(flight, status, NULL, 0);
+		flight_refuse(flight, status, flight->stop ? STOPPING : NULL, 0);
 		landing_finish(engine, flight, now_us, effects);
 		return true;
 	}
 	if (flight->state == FLIGHT_PERMITTING && engine->permits.asking != &flight->link) {
-		flight_fail(flight, status, NULL, 0);
+		flight_refuse(flight, status, flight->stop ? STOPPING : NULL, 0);
 		calls_release(engine, flight, effects);
 		return true;
 	}
@@ -346,7 +353,7 @@ void course_stop(struct engine *engine, struct flight *flight, int64_t now_us,
 	if (step_out(engine, flight, STATUS_UNAVAILABLE, now_us, effects))
 		return;
 	if (flight->state == FLIGHT_BOOKED) {
-		flight_fail(flight, STATUS_UNAVAILABLE, NULL, 0);
+		flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
 		calls_free(engine, flight, effects);
 		calls_release(engine, flight, effects);
 	} else if (flight->state == FLIGHT_BUILDING) {

@@ -28,7 +28,8 @@ void course_on_renewed(struct engine *engine, struct flight *flight, int64_t now
 void course_on_told(struct engine *engine, struct flight *flight, int64_t now_us,
 		    struct effects *effects);
 
-/* The flight's timer has come: HELD loads again, BOOKED starts, QUEUED has lost its patience. */
+/* The flight's timer has come: HELD loads again, BOOKED starts, QUEUED has lost its patience,
+   the store is slow to save what SETTLING has. */
 void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects);
 

@@ -8,6 +8,7 @@
 
 struct failure {
 	enum status status;
+	const char *why;     /* static; said where there is no text; or NULL */
 	struct value *text;  /* counted; NULL: the status says all */
 	uint32_t streak;     /* failed builds in a row, this one included */
 	int64_t until_us;    /* remembered so long (moment); 0: not remembered */

@@ -93,3 +93,9 @@ void flight_fail(struct flight *flight, enum status status, struct value *text, 
 	flight->failure =
 		(struct failure){ .status = status, .text = text, .retry_in_us = retry_in_us };
 }
+
+void flight_refuse(struct flight *flight, enum status status, const char *why, int64_t retry_in_us)
+{
+	flight_fail(flight, status, NULL, retry_in_us);
+	flight->failure.why = why;
+}

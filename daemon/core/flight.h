@@ -62,7 +62,8 @@ struct flight {
 	uint32_t looks;           /* so many, from the front of `waiters` */
 	struct list_node all;     /* in the engine's list of all flights, DONE ones included */
 	struct heap_node renewal; /* among the leases to be renewed */
-	struct heap_node timer;   /* HELD: load again; BOOKED: start; QUEUED, HELD: patience ends */
+	struct heap_node timer;   /* HELD: load again; BOOKED: start; QUEUED, HELD: patience ends;
+				    SETTLING: the store is slow to save */
 	struct key key;           /* bytes: its own, below */
 	enum flight_state state;
 	enum priority priority;
@@ -158,6 +159,9 @@ bool flight_built_after(const struct flight *flight, const struct request *reque
 /* Nobody waits, and nobody asked for it to be done later: it takes what is free, or goes. */
 bool flight_is_background(const struct flight *flight, int64_t now_us);
 
-/* Notes why the flight brings nothing; takes over the text's reference. */
+/* Notes why the flight brings nothing, in static words. */
+void flight_refuse(struct flight *flight, enum status status, const char *why, int64_t retry_in_us);
+
+/* The same, in words of others; takes over the text's reference. */
 void flight_fail(struct flight *flight, enum status status, struct value *text,
 		 int64_t retry_in_us);

@@ -95,8 +95,7 @@ static void take_result(struct flight *flight, const struct entry *entry, enum a
 	flight->reason = reason;
 }
 
-/* Those who wait may be satisfied by what the near cache has now: engine_wake lets them look. */
-static void let_waiters_look(struct engine *engine, struct flight *flight)
+void loading_let_waiters_look(struct engine *engine, struct flight *flight)
 {
 	flight->looks = (uint32_t)flight->waiters.count;
 	if (flight->looks > 0 && !list_linked(&flight->looking))
@@ -140,7 +139,7 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 	}
 	bool news = ne && (ne->entry.fence != fence || !confirmed);
 	if (news || entry_phase(entry, now_us) == ENTRY_FRESH)
-		let_waiters_look(engine, flight);
+		loading_let_waiters_look(engine, flight);
 	return false;
 }
 
@@ -158,7 +157,10 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 		flight->floor = op->floor;
 	if (op->outcome != STORE_DONE || flight->stop) {
 		value_unref(flight->failure.text);
-		flight->failure = (struct failure){ .status = STATUS_UNAVAILABLE };
+		flight->failure = (struct failure){
+			.status = STATUS_UNAVAILABLE,
+			.why = flight->stop ? "the daemon is stopping" : "the store did not answer",
+		};
 		loading = LOADING_FAILED;
 	} else if (calls_are_old(engine, flight, op->has_entry ? op->entry.fence : 0, now_us)) {
 		loading = flight_is_background(flight, now_us) ? LOADING_FAILED : LOADING_AGAIN;

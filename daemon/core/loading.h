@@ -21,3 +21,6 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 /* The near entry is as the store has it: plainly fresh again, if that is vouched for, and no change
    can go untold. */
 void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vouched);
+
+/* Those who wait now may be satisfied by what there is by now: engine_wake lets each look once. */
+void loading_let_waiters_look(struct engine *engine, struct flight *flight);

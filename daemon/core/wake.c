@@ -37,6 +37,10 @@ static void answer_failure(struct engine *engine, const struct request *request,
 			&engine->permits,
 			(uint64_t)engine->bulkhead.queued + engine->permits.waiting, now_us);
 	answer_without_value(ret_answer, query, failure->status, failure->text, retry_us);
+	if (ret_answer->status != STATUS_OK && !ret_answer->text && failure->why) {
+		ret_answer->text = failure->why;
+		ret_answer->text_len = (uint32_t)strlen(failure->why);
+	}
 	count_refusal(engine, ret_answer);
 }
 
@@ -109,7 +113,10 @@ static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
 	struct request *request = container_of(node, struct request, node);
 	struct near_entry *ne = near_find(&engine->near, &request->query.key);
 	bool plain = request->query.kind == QUERY_GET && !request->query.has_min_version;
-	if (plain && ne && entry_phase(&ne->entry, now_us) == ENTRY_FRESH) {
+	bool unsaved = flight->state == FLIGHT_SETTLING && flight->has_result;
+	if (unsaved && answer_result(request, flight, now_us, ret_answer)) {
+		ret_answer->ttl_us = 0; /* whether it may be kept is not known yet */
+	} else if (plain && ne && entry_phase(&ne->entry, now_us) == ENTRY_FRESH) {
 		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_STORE);
 	} else if (engine_lookup(engine, &request->query, now_us, ret_answer) != ENGINE_MISS) {
 		ret_answer->source = SOURCE_STORE;

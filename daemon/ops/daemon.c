@@ -19,6 +19,8 @@
 
 enum {
 	DRAIN_MS = 5000, /* for waiting requests, after SIGTERM */
+	SEND_MS = 1000,  /* then for the refusals of those that still wait */
+	SIGNALS = 3,
 	WHY_MAX = 512,
 	DESCRIPTORS_USUAL = 1024,
 	DESCRIPTORS_OWN = 96, /* the store's, the log's, clients that are told there is no room */
@@ -28,13 +30,15 @@ struct daemon {
 	const struct config *config;
 	uv_loop_t loop;
 	uv_timer_t timer; /* pump_turn */
-	uv_signal_t signals[2];
+	uv_timer_t drain; /* then what still waits is told that the daemon stops */
+	uv_signal_t signals[SIGNALS];
 	struct stores stores;
 	struct pool *pool;
 	struct engine *engine;
 	struct pump pump;
 	struct server server;
-	bool serving;                /* the server is open */
+	bool serving; /* the server is open */
+	bool pump_stopped;
 	struct limits_policy limits; /* the configuration's, as far as the system allows */
 	bool stopping;
 	int code; /* to exit with */
@@ -70,10 +74,18 @@ static void host_wake_at(void *impl, int64_t at_us)
 
 static void on_pool_closed(struct pool *pool, void *arg);
 
+/* Once nothing can ask it for anything any more. */
+static void close_pool(struct daemon *daemon)
+{
+	if (daemon->pump_stopped && !daemon->serving)
+		pool_close(daemon->pool, on_pool_closed, daemon);
+}
+
 static void host_stopped(void *impl)
 {
 	struct daemon *daemon = impl;
-	pool_close(daemon->pool, on_pool_closed, daemon);
+	daemon->pump_stopped = true;
+	close_pool(daemon);
 }
 
 /* ---- what the server tells of us ---------------------------------------------------------- */
@@ -127,7 +139,8 @@ static bool about_keyspace(void *impl, const struct keyspace *keyspace, char *te
 static void close_handles(struct daemon *daemon)
 {
 	uv_close((uv_handle_t *)&daemon->timer, NULL);
-	for (int i = 0; i < 2; i++)
+	uv_close((uv_handle_t *)&daemon->drain, NULL);
+	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
 }
 
@@ -147,21 +160,41 @@ static void on_pool_closed(struct pool *pool, void *arg)
 static void on_server_closed(struct server *server)
 {
 	struct daemon *daemon = server->data;
-	pump_stop(&daemon->pump);
+	daemon->serving = false;
+	uv_timer_stop(&daemon->drain);
+	if (!daemon->pump.stopping)
+		pump_stop(&daemon->pump);
+	close_pool(daemon);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+/* What has not been answered by now is told why: there is still time to send that. */
+static void on_drained(uv_timer_t *timer)
 {
-	struct daemon *daemon = handle->data;
+	pump_stop(&((struct daemon *)timer->data)->pump);
+}
+
+static void stop(struct daemon *daemon, int number)
+{
 	if (daemon->stopping)
 		return;
 	daemon->stopping = true;
 	log_info("daemon.stop", LOG_INT("signal", number));
 	notify_stopping();
-	if (daemon->serving)
-		server_close(&daemon->server, DRAIN_MS, on_server_closed);
-	else
+	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
+		return;
+	}
+	uv_timer_start(&daemon->drain, on_drained, DRAIN_MS, 0);
+	server_close(&daemon->server, DRAIN_MS + SEND_MS, on_server_closed);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	if (number == SIGHUP)
+		log_warning("daemon.reload",
+			    LOG_TEXT("why", "not served yet: restart to read the configuration"));
+	else
+		stop(handle->data, number);
 }
 
 /* ---- the start ---------------------------------------------------------------------------- */
@@ -197,9 +230,10 @@ static void open_loop(struct daemon *daemon)
 {
 	CHECK(uv_loop_init(&daemon->loop) == 0);
 	uv_timer_init(&daemon->loop, &daemon->timer);
-	daemon->timer.data = daemon;
-	static const int numbers[] = { SIGTERM, SIGINT };
-	for (int i = 0; i < 2; i++) {
+	uv_timer_init(&daemon->loop, &daemon->drain);
+	daemon->timer.data = daemon->drain.data = daemon;
+	static const int numbers[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
+	for (int i = 0; i < SIGNALS; i++) {
 		uv_signal_init(&daemon->loop, &daemon->signals[i]);
 		daemon->signals[i].data = daemon;
 		uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
@@ -215,9 +249,8 @@ static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t see
 		.queue_max = (uint32_t)config->limits.queue,
 		.concurrency = (uint32_t)config->origin.concurrency,
 		.near_bytes_max = config->near.memory,
-		.answer_old_us = config->near.trust_us > ANSWER_OLD_LEAST_US
-					 ? config->near.trust_us
-					 : ANSWER_OLD_LEAST_US,
+		.answer_old_us = config->near.trust_us > ANSWER_OLD_LEAST_US ? config->near.trust_us
+									     : ANSWER_OLD_LEAST_US,
 	};
 	daemon->engine = engine_create(config->keyspaces, (uint32_t)config->keyspaces_count,
 				       &limits, secret, seed);

@@ -3,7 +3,8 @@
  *   config ─> store, origin ─> engine ─> pump ─> server
  *
  * SIGTERM or SIGINT: the server stops accepting and lets waiting requests be answered for at most
- * DRAIN_MS; then the pump ends what is under way, the pool closes, and the loop runs empty.
+ * DRAIN_MS; then the pump ends what is under way and answers who still waits; when all
+ * is sent the pool closes, and the loop runs empty.
  */
 #pragma once
 

@@ -261,6 +261,24 @@ Test(loading, while_the_store_is_away_a_cold_key_is_built_once_without_the_keys_
 	cr_assert_eq(world.key_locks, 0);
 }
 
+Test(loading, a_slow_save_holds_nobody_up_who_came_before_the_build)
+{
+	world.hold_saves = true;
+	world_get(&world, &a, "a");
+	world_run(&world, 50 * MS);
+	world_get(&world, &b, "a");
+	world_run(&world, 100 * MS);
+	cr_assert_not(a.answered, "the store gets a moment");
+	world_run(&world, 150 * MS);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	cr_assert_eq(a.answer.ttl_us, 0, "nobody knows yet whether it may be kept");
+	cr_assert_not(b.answered, "it came after the build began: the save decides");
+	world_release_save(&world);
+	world_run(&world, 0);
+	ASSERT_VALUE(&b, "fresh", "v1");
+	cr_assert_gt(b.answer.ttl_us, 0);
+}
+
 Test(loading, anothers_build_is_waited_for_and_heard_of)
 {
 	world_rival_leases(&world, "a");

@@ -130,6 +130,10 @@ static void store_submit(void *impl, struct store_op *op)
 	struct world *world = impl;
 	struct store memory = memory_store_iface(world->memory);
 	world->renewals += op->verb == STORE_RENEW;
+	if (op->verb == STORE_SAVE && world->hold_saves) {
+		world->held_save = op;
+		return;
+	}
 	if (op->verb == STORE_LOAD || op->verb == STORE_LEASE || op->verb == STORE_PERMIT ||
 	    op->verb == STORE_SAVE) {
 		op->route = world;
@@ -150,6 +154,13 @@ void world_share(struct world *world, const char *value, int64_t generated_at_us
 		.fresh_until_us = generated_at_us + world->policy.fresh_us,
 		.stale_until_us = generated_at_us + world->policy.fresh_us + world->policy.stale_us,
 	};
+}
+
+void world_release_save(struct world *world)
+{
+	struct store memory = memory_store_iface(world->memory);
+	world->hold_saves = false;
+	memory.submit(memory.impl, world->held_save);
 }
 
 static void on_rival_done(struct store_op *op)

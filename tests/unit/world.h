@@ -65,6 +65,9 @@ struct world {
 	bool has_shared;
 	struct entry shared; /* value counted */
 	bool away;
+	bool hold_saves; /* saves are not carried out before world_release_save */
+	struct store_op *held_save;
+
 	bool refuses_saves;
 	int loads, values_loaded, renewals, key_locks;
 
@@ -97,6 +100,7 @@ void world_invalidate_keyspace(struct world *world, int64_t spread_us);
 
 /* Puts an entry into the store, built at `generated_at_us`. */
 void world_share(struct world *world, const char *value, int64_t generated_at_us, uint64_t fence);
+void world_release_save(struct world *world);
 /* Another daemon takes the key's lease, or gives it back. */
 void world_rival_leases(struct world *world, const char *arg);
 void world_rival_releases(struct world *world, const char *arg);
