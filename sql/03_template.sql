@@ -17,6 +17,9 @@ BEGIN
 	IF keyspace !~ '^[A-Za-z0-9_.-]{1,64}$' THEN
 		problem := format('"%s" is no keyspace''s name: 1 to 64 of A-Z a-z 0-9 _ . -', keyspace);
 	END IF;
+	IF octet_length(key_template) > 16384 THEN
+		problem := 'no key is longer than 16 KiB';
+	END IF;
 	WHILE problem IS NULL AND rest <> '' LOOP
 		-- :{column} or :literal; a brace can stand in neither
 		part := regexp_match(rest, '^:(?:\{([^{}]+)\}|([^:{}]+))(?=:|$)');
@@ -33,7 +36,7 @@ BEGIN
 		END IF;
 	END LOOP;
 	IF problem IS NOT NULL THEN
-		RAISE EXCEPTION 'key template "%": %', key_template, problem
+		RAISE EXCEPTION 'key template "%": %', left(key_template, 100), problem
 			USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'A template looks like order:{customer_id}, or like settings for one key in all.';
 	END IF;

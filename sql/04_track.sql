@@ -127,6 +127,8 @@ BEGIN
 			USING ERRCODE = 'undefined_column';
 	END IF;
 
+	-- Nothing tells of a table that is dropped: its entry goes with the next call.
+	DELETE FROM segar.tracked t WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.relation);
 	INSERT INTO segar.tracked AS t (relation, key_template)
 	VALUES (track.relation, track.key_template)
 	ON CONFLICT ON CONSTRAINT tracked_pkey DO UPDATE SET key_template = EXCLUDED.key_template;

@@ -553,3 +553,16 @@ def test_a_dump_restores_versions_and_goes_on_above_them(installed, items, share
         assert shared_postgres.sql("SELECT relation::text FROM segar.tracked", dbname="restored") == [("items",)]
     finally:
         shared_postgres.sql("DROP DATABASE restored WITH (FORCE)")
+
+
+def test_a_dropped_tables_entry_goes_with_the_next_call(dba, items):
+    run(dba, "CREATE TABLE gone (id int)")
+    run(dba, "SELECT segar.track('gone', 'gone:{id}')")
+    run(dba, "DROP TABLE gone")
+    run(dba, "SELECT segar.track('items', 'item:{id}')")
+    assert value(dba, "SELECT array_agg(relation::text) FROM segar.tracked") == ["items"]
+
+
+def test_a_template_longer_than_any_key_is_refused(dba, items):
+    with pytest.raises(errors.InvalidParameterValue, match="no key is longer than 16 KiB"):
+        run(dba, "SELECT segar.track('items', 'item:' || repeat('x', 20000))")
