@@ -53,9 +53,14 @@ int scene_find(const struct scene *scene, const char *bytes, size_t len)
 {
 	for (uint32_t i = 0; i < KEYSPACES; i++) {
 		size_t name_len = strlen(scene->policies[i].name);
-		if (len > name_len && bytes[name_len] == ':' &&
-		    memcmp(bytes, scene->policies[i].name, name_len) == 0)
-			return (int)(i * scene->keys_each) + atoi(bytes + name_len + 1);
+		if (len <= name_len || bytes[name_len] != ':' ||
+		    memcmp(bytes, scene->policies[i].name, name_len) != 0)
+			continue;
+		/* A key ends with its length, not with a NUL. */
+		int number = 0;
+		for (size_t at = name_len + 1; at < len; at++)
+			number = number * 10 + bytes[at] - '0';
+		return (int)(i * scene->keys_each) + number;
 	}
 	return -1;
 }
