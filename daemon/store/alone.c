@@ -13,7 +13,6 @@ int alone_init(struct alone *alone, double rate_per_s, uint32_t concurrency, uin
 {
 	*alone = (struct alone){ .rate_per_s = rate_per_s,
 				 .concurrency = concurrency,
-				 .fleet = fleet,
 				 .in_use_max = share_slots(concurrency, fleet, 0) };
 	alone->slots = mem_zalloc(alone->in_use_max * sizeof(*alone->slots));
 	return alone->slots ? 0 : -1;
@@ -26,9 +25,9 @@ void alone_close(struct alone *alone)
 }
 
 /* The first free one of the place's slots, or -1. */
-static int find_free(const struct alone *alone, uint32_t place, int64_t now_us)
+static int find_free(const struct alone *alone, uint32_t place, uint32_t of, int64_t now_us)
 {
-	uint32_t count = share_slots(alone->concurrency, alone->fleet, place);
+	uint32_t count = share_slots(alone->concurrency, of, place);
 	CHECK(count <= alone->in_use_max);
 	for (uint32_t i = 0; i < count; i++)
 		if (alone->slots[i].until_us <= now_us)
@@ -36,14 +35,15 @@ static int find_free(const struct alone *alone, uint32_t place, int64_t now_us)
 	return -1;
 }
 
-void alone_permit(struct alone *alone, struct store_op *op, uint32_t place, int64_t now_us)
+void alone_permit(struct alone *alone, struct store_op *op, uint32_t place, uint32_t of,
+		  int64_t now_us)
 {
 	int64_t from_us = now_us - LATE_MOST_US;
 	if (from_us <= alone->used_us)
 		from_us = alone->used_us + 1;
-	int64_t start_us = share_next_us(alone->rate_per_s, alone->fleet, place, from_us);
+	int64_t start_us = share_next_us(alone->rate_per_s, of, place, from_us);
 	int64_t wait_us = start_us > now_us ? start_us - now_us : 0;
-	int nth = find_free(alone, place, now_us);
+	int nth = find_free(alone, place, of, now_us);
 	op->outcome = STORE_RETRY;
 	if (wait_us > op->reach_us) {
 		op->left_us = wait_us - op->reach_us;
@@ -55,9 +55,25 @@ void alone_permit(struct alone *alone, struct store_op *op, uint32_t place, int6
 			(struct alone_slot){ .token = op->token,
 					     .until_us = now_us + wait_us + op->length_us };
 		op->outcome = STORE_DONE;
-		op->slot = (int)share_slot(alone->concurrency, alone->fleet, place, (uint32_t)nth);
+		op->slot = (int)share_slot(alone->concurrency, of, place, (uint32_t)nth);
 		op->left_us = wait_us;
 	}
+}
+
+bool alone_answer(struct alone *alone, const struct place *place, struct store_op *op,
+		  int64_t store_us, int64_t local_us)
+{
+	uint32_t number, of;
+	op->away = true;
+	if (place->full)
+		return false;
+	if (place_is_alone(place, local_us, &number, &of)) {
+		alone_permit(alone, op, number, of, store_us);
+	} else {
+		op->outcome = STORE_RETRY;
+		op->left_us = place->gone_at_us - local_us;
+	}
+	return true;
 }
 
 bool alone_free(struct alone *alone, uint64_t token)

@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "core/store.h"
+#include "store/place.h"
 
 struct alone_slot {
 	uint64_t token;
@@ -19,19 +20,27 @@ struct alone_slot {
 struct alone {
 	double rate_per_s;
 	uint32_t concurrency;
-	uint32_t fleet;
 	int64_t used_us; /* the last moment that was given out */
 	uint32_t in_use_max;
 	struct alone_slot *slots; /* owned; as many as a place can have */
 };
 
-/* 0, or -1 when memory is missing. */
+/* `fleet`: the least that a place is one of. 0, or -1 when memory is missing. */
 int alone_init(struct alone *alone, double rate_per_s, uint32_t concurrency, uint32_t fleet)
 	__attribute__((warn_unused_result));
 void alone_close(struct alone *alone); /* accepts a zeroed one */
 
-/* Answers a PERMIT: DONE or RETRY. */
-void alone_permit(struct alone *alone, struct store_op *op, uint32_t place, int64_t now_us);
+/* Answers a PERMIT of the share that place `place` has among `of`, the fleet or more: DONE or
+ * RETRY.
+ */
+void alone_permit(struct alone *alone, struct store_op *op, uint32_t place, uint32_t of,
+		  int64_t now_us);
+
+/* Answers a PERMIT that the store did not answer. Until the place's heartbeat has surely ended:
+   RETRY then. False, and the outcome is left as it is, where this daemon will have no share. Says
+   `away`. */
+bool alone_answer(struct alone *alone, const struct place *place, struct store_op *op,
+		  int64_t store_us, int64_t local_us);
 
 /* Takes a slot back; false where the token holds none of these. */
 bool alone_free(struct alone *alone, uint64_t token);

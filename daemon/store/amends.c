@@ -4,6 +4,9 @@
 
 #include "base/mem.h"
 
+/* What nobody knows the end of ends by then. */
+#define LONGEST_US (INT64_C(3600) * 1000 * 1000)
+
 void amends_init(struct amends *amends)
 {
 	*amends = (struct amends){ 0 };
@@ -66,4 +69,32 @@ void amends_add(struct amends *amends, enum store_verb verb, const struct store_
 		memcpy(amend->key, op->key.bytes, key_len);
 	amends->bytes += cost(amend);
 	list_push_back(&amends->list, &amend->node);
+}
+
+void amends_make(struct amends *amends, const struct store_op *op, enum store_error error,
+		 int64_t local_us)
+{
+	bool doubtful = store_error_is_doubtful(error);
+	switch (op->verb) {
+	case STORE_PERMIT:
+		if (doubtful)
+			amends_add(amends, STORE_FREE, op, local_us + op->length_us);
+		break;
+	case STORE_FREE:
+		amends_add(amends, STORE_FREE, op, local_us + LONGEST_US);
+		break;
+	case STORE_LEASE:
+		if (doubtful)
+			amends_add(amends, STORE_RELEASE, op, local_us + op->length_us);
+		break;
+	case STORE_SAVE:
+	case STORE_RELEASE:
+		amends_add(amends, STORE_RELEASE, op, local_us + LONGEST_US);
+		break;
+	case STORE_LOAD:
+	case STORE_RENEW:
+	case STORE_INVALIDATE:
+	case STORE_EPOCH:
+		break;
+	}
 }

@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "core/store.h"
+#include "store/store_error.h"
 
 enum { AMENDS_BYTES_MAX = 1024 * 1024 };
 
@@ -39,6 +40,11 @@ void amends_close(struct amends *amends);
 /* Notes that the operation's lease or slot is to be given back. */
 void amends_add(struct amends *amends, enum store_verb verb, const struct store_op *op,
 		int64_t until_us);
+
+/* The store gave no answer to this operation, because of `error`: notes what may be ours in the
+   store all the same. */
+void amends_make(struct amends *amends, const struct store_op *op, enum store_error error,
+		 int64_t local_us);
 
 /* The oldest that still matters, taken out; NULL: none. The caller frees it with amends_done, or
    puts it back. */

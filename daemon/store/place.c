@@ -77,13 +77,20 @@ int place_given(struct place *place, int number)
 	CHECK(number == PLACE_NONE || (number >= 0 && (uint32_t)number < place->fleet));
 	bool is_news = number != place->number || place->before != 0;
 	place->number = number;
+	place->full = number == PLACE_NONE;
 	if (number == PLACE_NONE)
 		return 0;
 	place->before = 0;
 	return is_news && place->path[0] ? place_write(place) : 0;
 }
 
-bool place_is_alone(const struct place *place, int64_t local_us)
+bool place_is_alone(const struct place *place, int64_t local_us, uint32_t *ret_place,
+		    uint32_t *ret_of)
 {
-	return place->number != PLACE_NONE && local_us >= place->gone_at_us;
+	if (place->full || local_us < place->gone_at_us)
+		return false;
+	bool known = place->number != PLACE_NONE;
+	*ret_of = known ? place->fleet : 2 * place->fleet;
+	*ret_place = known ? (uint32_t)place->number : (uint32_t)(place->token % *ret_of);
+	return true;
 }

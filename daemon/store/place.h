@@ -4,7 +4,8 @@
  * Out of touch with the store it is what the daemon's own share goes by (share.h), but only once
  * the last heartbeat has surely ended: until then the others count it among the live. It is kept in
  * a file, with the token of this process: by that a restarted daemon gets its place back, and the
- * slots that its predecessor held.
+ * slots that its predecessor held. A daemon that has never heard of a place takes one by chance, of
+ * twice as many: who does so may be many, and by chance at the same moments, but at half the rate.
  *
  * Times are local, µs of CLOCK_BOOTTIME. One owner, on the loop's thread; place_init and
  * place_given read and write the file.
@@ -22,7 +23,8 @@ enum {
 };
 
 struct place {
-	int number; /* PLACE_NONE: not known, or the fleet is full */
+	int number; /* PLACE_NONE: not known, or … */
+	bool full;  /* … the fleet has none for us */
 	uint32_t fleet;
 	uint64_t token;     /* of this process */
 	uint64_t before;    /* of the one before, while that may still hold the place; 0: none */
@@ -43,8 +45,10 @@ void place_not_taken(struct place *place);
    negative errno where that fails. */
 int place_given(struct place *place, int number);
 
-/* Whether no heartbeat of this place can hold any more: the daemon is on its own. */
-bool place_is_alone(const struct place *place, int64_t local_us);
+/* Whether the daemon has a share of its own now: its place, or one by chance, and no heartbeat can
+   hold any more. Then its share is that of place `ret_place` among `ret_of`. */
+bool place_is_alone(const struct place *place, int64_t local_us, uint32_t *ret_place,
+		    uint32_t *ret_of);
 
 /* What slots are marked with: the process. */
 static inline uint32_t place_instance(const struct place *place)

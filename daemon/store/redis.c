@@ -18,7 +18,6 @@ enum {
 	VALUES_WINDOW = 16 * 1024 * 1024, /* under way to the store, of saves */
 	PERMIT_LATE_US = 100 * 1000,      /* a permit whose start is longer ago is void */
 	ERROR_TOLD_US = 10 * 1000 * 1000, /* each kind of error is logged so often */
-	LEASE_LONGEST_US = 60 * 60 * 1000 * 1000LL,
 };
 
 /* ---- times ------------------------------------------------------------------------------- */
@@ -91,61 +90,18 @@ static void errand_end(struct errand *errand)
 	mem_free(errand);
 }
 
-/* What may be ours in the store although nobody knows: it is given back later. */
-static void make_amends(struct redis_store *redis, const struct store_op *op,
-			enum store_error error)
-{
-	int64_t now_us = redis_local_us();
-	bool doubtful = store_error_is_doubtful(error);
-	switch (op->verb) {
-	case STORE_PERMIT:
-		if (doubtful)
-			amends_add(&redis->amends, STORE_FREE, op, now_us + op->length_us);
-		break;
-	case STORE_FREE:
-		amends_add(&redis->amends, STORE_FREE, op, now_us + LEASE_LONGEST_US);
-		break;
-	case STORE_LEASE:
-		if (doubtful)
-			amends_add(&redis->amends, STORE_RELEASE, op, now_us + op->length_us);
-		break;
-	case STORE_SAVE:
-	case STORE_RELEASE:
-		amends_add(&redis->amends, STORE_RELEASE, op, now_us + LEASE_LONGEST_US);
-		break;
-	case STORE_LOAD:
-	case STORE_RENEW:
-	case STORE_INVALIDATE:
-	case STORE_EPOCH:
-		break;
-	}
-}
-
-/* Out of touch: the place's own share, once nobody counts this daemon among the live. */
-static void permit_alone(struct redis_store *redis, struct store_op *op)
-{
-	int64_t now_us = redis_local_us();
-	op->away = true;
-	if (place_is_alone(&redis->place, now_us)) {
-		redis->counters.permits_alone++;
-		alone_permit(&redis->alone, op, (uint32_t)redis->place.number,
-			     redis_store_clock_us(redis));
-	} else if (redis->place.number != PLACE_NONE) {
-		op->outcome = STORE_RETRY;
-		op->left_us = redis->place.gone_at_us - now_us;
-	}
-}
-
 /* The store gave no answer. */
 static void op_fail(struct redis_store *redis, struct store_op *op, enum store_error error,
 		    const char *text)
 {
 	redis_note_error(redis, store_verb_name(op->verb), error, text);
-	make_amends(redis, op, error);
+	amends_make(&redis->amends, op, error, redis_local_us());
 	op->outcome = STORE_AWAY;
 	op->has_entry = op->has_value = op->has_claim = op->has_failure = false;
-	if (op->verb == STORE_PERMIT && !redis->closing)
-		permit_alone(redis, op);
+	if (op->verb == STORE_PERMIT && !redis->closing &&
+	    alone_answer(&redis->alone, &redis->place, op, redis_store_clock_us(redis),
+			 redis_local_us()))
+		redis->counters.permits_alone += op->outcome == STORE_DONE;
 }
 
 static void errand_fail(struct errand *errand, enum store_error error, const char *text)
@@ -479,6 +435,7 @@ void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats)
 	bool up = link_is_ready(&redis->control) && link_is_ready(&redis->values);
 	const struct link *down = link_is_ready(&redis->control) ? &redis->values : &redis->control;
 	int64_t local_us = redis_local_us();
+	uint32_t place, of;
 	*ret_stats = redis->counters;
 	ret_stats->state = up ? "up" : "down";
 	ret_stats->error = up ? STORE_ERROR_NONE : down->error;
@@ -486,7 +443,7 @@ void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats)
 	ret_stats->rtt_us = redis->rtt_us;
 	ret_stats->place = redis->place.number;
 	ret_stats->places_live = redis->places_live;
-	ret_stats->alone = place_is_alone(&redis->place, local_us);
+	ret_stats->alone = place_is_alone(&redis->place, local_us, &place, &of);
 	ret_stats->trusted = redis_store_now_us(redis) < redis->trusted_until_us;
 	ret_stats->era = redis->era.number;
 	ret_stats->clock_apart_us = redis_store_clock_us(redis) - redis_store_now_us(redis);

@@ -75,7 +75,8 @@ struct redis_stats {
 #define X(name) uint64_t name;
 	REDIS_COUNTER_MAP(X)
 #undef X
-	uint64_t errors[STORE_ERRORS_COUNT]; /* operations without an answer, by enum store_error */
+	uint64_t
+		errors[STORE_ERRORS_COUNT]; /* of operations and connections, by enum store_error */
 };
 
 /* Starts to connect; never waits. 0 or -ENOMEM. */

@@ -44,7 +44,8 @@ enum store_error store_error_read(const char *text)
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (strlen(words[i].word) == len && memcmp(words[i].word, text, len) == 0)
 			return words[i].error;
-	return STORE_ERROR_OTHER;
+	/* Scripts that begin with #! are Redis 7's. */
+	return strstr(text, "Error compiling script") ? STORE_ERROR_VERSION : STORE_ERROR_OTHER;
 }
 
 enum store_error store_error_of(const struct redisReply *reply)

@@ -24,6 +24,7 @@ struct redisReply;
 	X(BUSY, busy, "a script has been running for too long")                                    \
 	X(CLUSTER, cluster, "another node of the cluster has the key, or none has")                \
 	X(NOSCRIPT, noscript, "it does not know the script")                                       \
+	X(VERSION, version, "it is older than Redis 7, and does not take our scripts")             \
 	X(OTHER, other, "an error of another kind")                                                \
 	X(GARBAGE, garbage, "the reply is none that the script gives")                             \
 	X(MEMORY, memory, "the daemon is out of memory")                                           \

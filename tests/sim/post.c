@@ -10,7 +10,6 @@ enum {
 	ATTEMPTS = 2,
 	REFUSED_US = MS,           /* a connection that nobody takes fails so soon */
 	PERMIT_LATE_US = 100 * MS, /* this and what follows as in store/redis.c */
-	LEASE_LONGEST_US = 60 * SECOND,
 	REST_LEAST_US = 50 * MS,
 	REST_MOST_US = 500 * MS,
 };
@@ -85,57 +84,17 @@ static void parcel_unref(struct parcel *parcel)
 
 /* ---- operations: what they are worth without an answer ------------------------------------ */
 
-static void make_amends(struct post *post, const struct store_op *op, enum store_error error)
-{
-	int64_t now_us = post_local(post);
-	bool doubtful = store_error_is_doubtful(error);
-	switch (op->verb) {
-	case STORE_PERMIT:
-		if (doubtful)
-			amends_add(&post->amends, STORE_FREE, op, now_us + op->length_us);
-		break;
-	case STORE_FREE:
-		amends_add(&post->amends, STORE_FREE, op, now_us + LEASE_LONGEST_US);
-		break;
-	case STORE_LEASE:
-		if (doubtful)
-			amends_add(&post->amends, STORE_RELEASE, op, now_us + op->length_us);
-		break;
-	case STORE_SAVE:
-	case STORE_RELEASE:
-		amends_add(&post->amends, STORE_RELEASE, op, now_us + LEASE_LONGEST_US);
-		break;
-	case STORE_LOAD:
-	case STORE_RENEW:
-	case STORE_INVALIDATE:
-	case STORE_EPOCH:
-		break;
-	}
-}
-
-static void permit_alone(struct post *post, struct store_op *op)
-{
-	int64_t now_us = post_local(post);
-	op->away = true;
-	if (place_is_alone(&post->place, now_us)) {
-		alone_permit(&post->alone, op, (uint32_t)post->place.number,
-			     post_store_clock(post));
-	} else if (post->place.number != PLACE_NONE) {
-		op->outcome = STORE_RETRY;
-		op->left_us = post->place.gone_at_us - now_us;
-	}
-}
-
 static void op_fail(struct post *post, struct store_op *op, enum store_error error)
 {
 	trace(post->node->fleet, "node=%d ev=away verb=%s key=%.*s error=%s", post->node->number,
 	      store_verb_name(op->verb), (int)op->key.len, op->key.len ? op->key.bytes : "",
 	      store_error_name(error));
-	make_amends(post, op, error);
+	amends_make(&post->amends, op, error, post_local(post));
 	op->outcome = STORE_AWAY;
 	op->has_entry = op->has_value = op->has_claim = op->has_failure = false;
 	if (op->verb == STORE_PERMIT && !post->node->buried)
-		permit_alone(post, op);
+		alone_answer(&post->alone, &post->place, op, post_store_clock(post),
+			     post_local(post));
 }
 
 /* ---- operations: translated --------------------------------------------------------------- */

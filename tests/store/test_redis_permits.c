@@ -391,13 +391,15 @@ Test(redis_permits, out_of_touch_a_daemon_has_its_own_share_once_its_heartbeat_h
 	cr_assert_eq(daemon_stats(daemon).permits_alone, alone);
 }
 
-Test(redis_permits, without_a_place_there_is_no_share_of_one_s_own)
+Test(redis_permits, who_starts_out_of_touch_has_half_a_share)
 {
 	server_kill(&fleet.server);
 	fleet.options.fleet = 2;
+	fleet.options.budget_per_s = 50;
 	struct daemon *daemon = fleet_add(&fleet);
-	int64_t until_us = redis_store_now_us(daemon->redis) + 3 * SECOND;
-	AWAIT(&fleet, redis_store_now_us(daemon->redis) >= until_us);
-	cr_assert_eq(do_permit(&doing, daemon, 5, 200000), STORE_AWAY);
+	AWAIT(&fleet, daemon_stats(daemon).alone);
+	storm(2 * SECOND);
+	cr_assert_leq(worst_second(), 13, "%u: a quarter of 45", worst_second());
+	cr_assert_geq(starts_count, 15, "%u", starts_count);
 	server_start(&fleet.server, NULL);
 }

@@ -6,9 +6,11 @@
 #define NOW    (INT64_C(1700000000) * SECOND)
 
 static struct alone alone;
+static uint32_t among;
 
 static void open_alone(double rate, uint32_t concurrency, uint32_t fleet)
 {
+	among = fleet;
 	cr_assert_eq(alone_init(&alone, rate, concurrency, fleet), 0);
 }
 
@@ -17,7 +19,7 @@ static struct store_op ask(uint64_t token, uint32_t place, int64_t reach_us, int
 	struct store_op op = {
 		.verb = STORE_PERMIT, .token = token, .reach_us = reach_us, .length_us = 10 * SECOND
 	};
-	alone_permit(&alone, &op, place, now_us);
+	alone_permit(&alone, &op, place, among, now_us);
 	return op;
 }
 
@@ -65,5 +67,26 @@ Test(alone, slots_are_the_place_s_own_and_end_by_themselves)
 	cr_assert(c.outcome == STORE_DONE && c.slot == 1);
 	c = ask(5, 1, SECOND, NOW + 11 * SECOND);
 	cr_assert(c.outcome == STORE_DONE, "those that nobody gave back have lapsed");
+	alone_close(&alone);
+}
+
+Test(alone, there_is_a_share_once_the_heartbeat_has_ended)
+{
+	struct store_op op = { .verb = STORE_PERMIT, .token = 1, .reach_us = SECOND };
+	struct place place;
+	open_alone(10, 40, 1);
+	place_init(&place, NULL, 1, 1, 0);
+	place_given(&place, 0);
+	place_sent(&place, SECOND, 5 * SECOND);
+	cr_assert(alone_answer(&alone, &place, &op, NOW, 6 * SECOND));
+	cr_assert_eq(op.outcome, STORE_RETRY);
+	cr_assert_eq(op.left_us, PLACE_HEARTBEAT_US);
+	cr_assert(op.away);
+	cr_assert(alone_answer(&alone, &place, &op, NOW, 6 * SECOND + PLACE_HEARTBEAT_US));
+	cr_assert(op.outcome == STORE_DONE && op.away);
+	place_given(&place, PLACE_NONE);
+	op.outcome = STORE_AWAY;
+	cr_assert_not(alone_answer(&alone, &place, &op, NOW, 600 * SECOND));
+	cr_assert_eq(op.outcome, STORE_AWAY, "untouched");
 	alone_close(&alone);
 }

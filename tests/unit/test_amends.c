@@ -65,3 +65,29 @@ Test(amends, are_bounded)
 	amends_close(&amends);
 	cr_assert_eq(amends.bytes, 0);
 }
+
+Test(amends, are_made_for_what_may_have_been_given_or_not_taken_back)
+{
+	static const struct {
+		enum store_verb verb;
+		bool if_doubtful, if_refused;
+	} cases[] = {
+		{ STORE_LOAD, false, false },  { STORE_LEASE, true, false },
+		{ STORE_RENEW, false, false }, { STORE_PERMIT, true, false },
+		{ STORE_FREE, true, true },    { STORE_SAVE, true, true },
+		{ STORE_RELEASE, true, true }, { STORE_INVALIDATE, false, false },
+		{ STORE_EPOCH, false, false },
+	};
+	struct amends amends;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct store_op op = op_on("rows:1", 7);
+		op.verb = cases[i].verb;
+		amends_init(&amends);
+		amends_make(&amends, &op, STORE_ERROR_TIMEOUT, 0);
+		cr_assert_eq(amends.list.count, cases[i].if_doubtful);
+		amends_close(&amends);
+		amends_make(&amends, &op, STORE_ERROR_OOM, 0);
+		cr_assert_eq(amends.list.count, cases[i].if_refused);
+		amends_close(&amends);
+	}
+}

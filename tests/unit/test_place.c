@@ -8,6 +8,7 @@
 
 static char folder[] = "/tmp/segar-place-XXXXXX";
 static char path[64];
+static uint32_t at, of;
 
 static void setup(void)
 {
@@ -88,11 +89,11 @@ Test(place, a_daemon_is_alone_once_its_last_heartbeat_has_surely_ended)
 	struct place place;
 	place_init(&place, NULL, 10, 1, 0);
 	place_given(&place, 3);
-	cr_assert_not(place_is_alone(&place, PLACE_HEARTBEAT_US - 1));
-	cr_assert(place_is_alone(&place, PLACE_HEARTBEAT_US));
+	cr_assert_not(place_is_alone(&place, PLACE_HEARTBEAT_US - 1, &at, &of));
+	cr_assert(place_is_alone(&place, PLACE_HEARTBEAT_US, &at, &of));
 	place_sent(&place, 1000, 5000000);
-	cr_assert_not(place_is_alone(&place, 5000000 + 1000 + PLACE_HEARTBEAT_US - 1));
-	cr_assert(place_is_alone(&place, 5000000 + 1000 + PLACE_HEARTBEAT_US));
+	cr_assert_not(place_is_alone(&place, 5000000 + 1000 + PLACE_HEARTBEAT_US - 1, &at, &of));
+	cr_assert(place_is_alone(&place, 5000000 + 1000 + PLACE_HEARTBEAT_US, &at, &of));
 }
 
 Test(place, a_heartbeat_that_was_refused_does_not_count)
@@ -102,14 +103,34 @@ Test(place, a_heartbeat_that_was_refused_does_not_count)
 	place_given(&place, 3);
 	place_sent(&place, 1000, 5000000);
 	place_not_taken(&place);
-	cr_assert(place_is_alone(&place, 5000000));
+	cr_assert(place_is_alone(&place, 5000000, &at, &of));
 }
 
-Test(place, without_a_place_there_is_no_share)
+Test(place, who_never_had_one_takes_one_by_chance_of_twice_as_many)
+{
+	struct place place;
+	bool used[20] = { false };
+	for (uint64_t token = 1; token <= 1000; token++) {
+		place_init(&place, NULL, 10, token, 0);
+		cr_assert_not(place_is_alone(&place, PLACE_HEARTBEAT_US - 1, &at, &of));
+		cr_assert(place_is_alone(&place, PLACE_HEARTBEAT_US, &at, &of));
+		cr_assert(of == 20 && at < 20);
+		used[at] = true;
+	}
+	for (int i = 0; i < 20; i++)
+		cr_assert(used[i]);
+	place_given(&place, 3);
+	cr_assert(place_is_alone(&place, PLACE_HEARTBEAT_US, &at, &of));
+	cr_assert(of == 10 && at == 3);
+	place_init(&place, NULL, 1, 1, 0);
+	cr_assert(place_is_alone(&place, PLACE_HEARTBEAT_US, &at, &of));
+	cr_assert(of == 1 && at == 0, "of one, it is the only one");
+}
+
+Test(place, in_a_full_fleet_there_is_no_share)
 {
 	struct place place;
 	place_init(&place, NULL, 10, 1, 0);
-	cr_assert_not(place_is_alone(&place, INT64_MAX / 2));
-	place_init(&place, NULL, 1, 1, 0);
-	cr_assert_eq(place.number, 0, "of one, it is the only one");
+	place_given(&place, PLACE_NONE);
+	cr_assert_not(place_is_alone(&place, INT64_MAX / 2, &at, &of));
 }

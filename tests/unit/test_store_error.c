@@ -23,6 +23,10 @@ Test(store_error, each_kind_of_reply_is_told_apart)
 		{ "CLUSTERDOWN The cluster is down", STORE_ERROR_CLUSTER },
 		{ "NOSCRIPT No matching script.", STORE_ERROR_NOSCRIPT },
 		{ "ERR unknown command", STORE_ERROR_OTHER },
+		{ "ERR Error compiling script (new function): user_script:1: unexpected symbol "
+		  "near "
+		  "'#'",
+		  STORE_ERROR_VERSION },
 		{ "BUSYGROUP it exists", STORE_ERROR_OTHER },
 		{ "OO", STORE_ERROR_OTHER },
 		{ "", STORE_ERROR_OTHER },
