@@ -30,9 +30,12 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	struct store_op *op = &flight->op;
 	bool granted = op->outcome == STORE_DONE, retry = op->outcome == STORE_RETRY;
 	bool background = flight_is_background(flight, now_us);
-	/* A lease of our own is worth nothing once the shared store is back. */
-	bool covered = tenure_covers_build(flight, now_us) &&
-		       (!flight->away || op->away || op->outcome == STORE_AWAY);
+	/* A lease of our own is worth nothing once the shared store is back: it is asked anew.
+	   Where it still refuses leases but gives permits, as one out of memory does, ours has to
+	   do. */
+	bool is_back = flight->away && !op->away && op->outcome != STORE_AWAY;
+	bool covered = tenure_covers_build(flight, now_us) && (!is_back || flight->asked_anew);
+	flight->asked_anew |= is_back;
 	int64_t left = op->left_us;
 	/* What a background flight is told says nothing of those who may book ahead. */
 	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);

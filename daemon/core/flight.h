@@ -87,6 +87,7 @@ struct flight {
 
 	/* What the store said. */
 	bool away;           /* the shared store is: all this is this daemon's own */
+	bool asked_anew;     /* for a lease, since the store gave a permit but had given none */
 	uint64_t load_fence; /* the claim's at load: a greater one was leased after that */
 	uint64_t floor;      /* builds of no greater fence are not known to be after a change */
 	uint64_t
