@@ -40,7 +40,7 @@ static void on_end(struct timer *timer)
 	struct transaction *transaction = container_of(timer, struct transaction, end);
 	struct database *database = transaction->database;
 	struct row *row = &database->rows[transaction->row];
-	row->locked = false;
+	row->writer = NULL;
 	database->open--;
 	transaction->commit.at_us = database->fleet->vtime.now_us;
 	if (!transaction->rolls_back) {
@@ -66,7 +66,7 @@ static void begin(struct database *database, int number)
 			    .exists = !exists || !draw_chance(&database->rng, 0.1) },
 		.rolls_back = draw_chance(&database->rng, 0.1),
 	};
-	row->locked = true;
+	row->writer = transaction;
 	database->open++;
 	double mean = draw_chance(&database->rng, 0.1) ? 500 * MS : 10 * MS;
 	vtime_set(&database->fleet->vtime, &transaction->end,
@@ -81,7 +81,7 @@ static void on_next(struct timer *timer)
 	int row = draw_chance(&database->rng, 0.2)
 			  ? HOT_KEY
 			  : (int)rng_between(&database->rng, 0, scene->keys_count - 1);
-	if (!database->rows[row].locked && database->open < OPEN_MAX)
+	if (!database->rows[row].writer && database->open < OPEN_MAX)
 		begin(database, row);
 	int64_t now_us = database->fleet->vtime.now_us;
 	if (now_us < scene->length_us)
@@ -136,6 +136,8 @@ void database_init(struct database *database, struct fleet *fleet)
 
 void database_close(struct database *database)
 {
-	for (int i = 0; i < KEYS_MAX; i++)
+	for (int i = 0; i < KEYS_MAX; i++) {
 		free(database->rows[i].commits);
+		free(database->rows[i].writer);
+	}
 }

@@ -20,13 +20,13 @@ struct commit {
 	bool exists; /* false: deleted */
 };
 
+struct transaction;
 struct row {
 	struct commit *commits; /* owned; the first is the row's beginning */
 	uint32_t count;
-	bool locked; /* a transaction has written it and is open */
+	struct transaction *writer; /* owned; the open one that has locked it, or NULL */
 };
 
-struct transaction;
 struct database {
 	struct fleet *fleet;
 	struct rng rng;
