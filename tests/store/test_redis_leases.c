@@ -317,6 +317,12 @@ Test(redis_leases, a_failure_ends_with_its_time_and_its_streak_a_while_later)
 	cr_assert_eq(doing.op.failure.streak, 0);
 }
 
+Test(redis_leases, a_failure_outlives_the_lease_it_came_of)
+{
+	fail("rows:1", 60 * SECOND, 1);
+	cr_assert_gt(server_number(&fleet.server, "PTTL t:c:{rows:1}"), 100 * 1000);
+}
+
 Test(redis_leases, a_change_may_have_mended_what_failed)
 {
 	fail("rows:1", 5 * SECOND, 3);
@@ -363,6 +369,7 @@ Test(redis_leases, what_comes_after_its_deadline_is_not_carried_out)
 	cr_assert_eq(doing_wait(&invalidate, a), STORE_AWAY);
 	cr_assert_geq(daemon_errors(a, STORE_ERROR_TIMEOUT), 2);
 	server_resume(&fleet.server);
+	AWAIT(&fleet, daemon_is_up(a));
 	cr_assert_str_eq(server_ask(&fleet.server, "EXISTS t:c:{rows:1} t:c:{rows:2}"), "0");
 }
 

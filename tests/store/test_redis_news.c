@@ -45,6 +45,16 @@ Test(redis_news, one_beats_and_all_trust)
 	cr_assert_lt(daemon_stats(b).messages, 40, "not each of them beats");
 }
 
+Test(redis_news, who_beats_is_not_interrupted)
+{
+	struct daemon *a = fleet_add(&fleet);
+	AWAIT(&fleet, is_trusted(a));
+	const char *answer = server_ask(
+		&fleet.server, "EVALSHA %s 1 t:{fleet}:beat %lld BBBBBBBB 200000 t:changes:0",
+		scripts[SCRIPT_BEAT].sha, server_now_us(&fleet.server) + SECOND);
+	cr_assert_eq(strncmp(answer, "[held ", 6), 0, "%s", answer);
+}
+
 Test(redis_news, another_beats_when_the_one_is_gone)
 {
 	struct daemon *a = fleet_add(&fleet);
@@ -309,5 +319,6 @@ Test(redis_news, one_of_several_daemons_alone_begins_no_era)
 	clock_script("BBBBBBBB", "600000000");
 	cr_assert_eq(era(), 2);
 	clock_script("CCCCCCCC", "600000000");
-	cr_assert_eq(era(), 2, "it speaks of the era before");
+	clock_script("DDDDDDDD", "600000000");
+	cr_assert_eq(era(), 2, "they speak of the era before");
 }

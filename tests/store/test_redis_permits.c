@@ -353,6 +353,31 @@ Test(redis_permits, a_restarted_daemon_frees_what_its_predecessor_held)
 	remove_state();
 }
 
+Test(redis_permits, a_restarted_daemon_keeps_what_it_took_itself)
+{
+	cr_assert_not_null(mkdtemp(state_dir));
+	fleet.options.concurrency = 2;
+	fleet.options.state_dir = state_dir;
+	struct daemon *first = fleet_add(&fleet);
+	await_bucket(first);
+	take(first, 11);
+	daemon_close(first);
+	struct daemon *second = fleet_add(&fleet);
+	take(second, 12);
+	take(second, 13); /* as soon as its predecessor's is freed */
+	for (int i = 0; i < 20; i++)
+		cr_assert_eq(do_permit(&doing, second, 14, 200000), STORE_RETRY);
+	remove_state();
+}
+
+Test(redis_permits, the_bucket_s_first_second_begins_with_the_first_daemon)
+{
+	struct daemon *daemon = fleet_add(&fleet);
+	int64_t until_us = redis_store_now_us(daemon->redis) + SECOND + 100000;
+	AWAIT(&fleet, redis_store_now_us(daemon->redis) >= until_us);
+	cr_assert_eq(do_permit(&doing, daemon, 5, 0), STORE_DONE);
+}
+
 /* ---- out of touch ------------------------------------------------------------------------ */
 
 Test(redis_permits, out_of_touch_a_daemon_has_its_own_share_once_its_heartbeat_has_ended)
