@@ -17,7 +17,9 @@ enum {
 	HEARTBEAT_MS = 1000,              /* of an idle connection */
 	VALUES_WINDOW = 16 * 1024 * 1024, /* under way to the store, of saves */
 	PERMIT_LATE_US = 100 * 1000,      /* a permit whose start is longer ago is void */
-	ERROR_TOLD_US = 10 * 1000 * 1000, /* each kind of error is logged so often */
+	QUIET_FIRST_US =
+		10 * 1000 * 1000, /* an error that was logged is not for so long, doubling … */
+	QUIET_MOST_US = 600 * 1000 * 1000,
 };
 
 /* ---- times ------------------------------------------------------------------------------- */
@@ -65,11 +67,14 @@ void redis_kick(struct redis_store *redis)
 void redis_note_error(struct redis_store *redis, const char *what, enum store_error error,
 		      const char *text)
 {
-	int64_t now_us = redis_local_us();
+	int64_t now_us = redis_local_us(), *quiet_us = &redis->told[error].quiet_us;
 	redis->counters.errors[error]++;
-	if (error == STORE_ERROR_CLOSED || now_us < redis->error_told_us[error])
+	if (error == STORE_ERROR_CLOSED || now_us < redis->told[error].quiet_until_us)
 		return;
-	redis->error_told_us[error] = now_us + ERROR_TOLD_US;
+	*quiet_us = *quiet_us ? 2 * *quiet_us : QUIET_FIRST_US;
+	if (*quiet_us > QUIET_MOST_US)
+		*quiet_us = QUIET_MOST_US;
+	redis->told[error].quiet_until_us = now_us + *quiet_us;
 	log_warning("store.error", LOG_TEXT("what", what),
 		    LOG_TEXT("kind", store_error_name(error)),
 		    LOG_TEXT("text", text ? text : store_error_text(error)));
@@ -316,6 +321,7 @@ static void redis_on_ready(struct link *link)
 	struct redis_store *redis = link->config.owner;
 	redis->counters.connects++;
 	if (link == &redis->control) {
+		memset(redis->told, 0, sizeof(redis->told));
 		log_info("store.up", LOG_MS("rtt_ms", redis->rtt_us));
 		pulse_ready(redis);
 		redis_tell_open(redis);

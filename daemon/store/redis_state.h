@@ -89,8 +89,11 @@ struct redis_store {
 	uint32_t handles; /* of our own, to be closed */
 	void (*closed)(void *arg);
 	void *closed_arg;
-	struct redis_stats counters;               /* only its counters are used */
-	int64_t error_told_us[STORE_ERRORS_COUNT]; /* local: when each kind was last logged */
+	struct redis_stats counters; /* only its counters are used */
+	struct {
+		int64_t quiet_until_us; /* local */
+		int64_t quiet_us;       /* doubling, until the store is up again */
+	} told[STORE_ERRORS_COUNT];     /* when each kind of error is logged again */
 };
 
 /* µs of CLOCK_BOOTTIME. */

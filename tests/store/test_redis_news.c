@@ -295,11 +295,11 @@ Test(redis_news, a_host_that_begins_with_another_time_takes_the_fleet_s)
 	cr_assert_eq(daemon_stats(a).clock_jumps, 0);
 }
 
-static const char *clock_script(const char *token, const char *jump)
+static const char *clock_script(const char *token, int known, const char *jump)
 {
 	return server_ask(&fleet.server,
-			  "EVALSHA %s 2 t:{fleet}:era t:{fleet}:places 1 %s %s 2000000",
-			  scripts[SCRIPT_CLOCK].sha, jump, token);
+			  "EVALSHA %s 2 t:{fleet}:era t:{fleet}:places %d %s %s 2000000",
+			  scripts[SCRIPT_CLOCK].sha, known, jump, token);
 }
 
 static long long era(void)
@@ -313,12 +313,22 @@ Test(redis_news, one_of_several_daemons_alone_begins_no_era)
 {
 	fleet_add(&fleet);
 	fleet_add(&fleet);
-	clock_script("AAAAAAAA", "600000000");
-	clock_script("AAAAAAAA", "600000000");
+	clock_script("AAAAAAAA", 1, "600000000");
+	clock_script("AAAAAAAA", 1, "600000000");
 	cr_assert_eq(era(), 1, "its own clock was wrong, perhaps");
-	clock_script("BBBBBBBB", "600000000");
+	clock_script("BBBBBBBB", 1, "600000000");
 	cr_assert_eq(era(), 2);
-	clock_script("CCCCCCCC", "600000000");
-	clock_script("DDDDDDDD", "600000000");
+	clock_script("CCCCCCCC", 1, "600000000");
+	clock_script("DDDDDDDD", 1, "600000000");
 	cr_assert_eq(era(), 2, "they speak of the era before");
+}
+
+Test(redis_news, an_era_that_the_store_has_lost_is_told_to_it)
+{
+	fleet_add(&fleet);
+	fleet_add(&fleet);
+	clock_script("AAAAAAAA", 5, "0");
+	cr_assert_eq(era(), 5);
+	clock_script("BBBBBBBB", 3, "0");
+	cr_assert_eq(era(), 5, "who is late does not bring the old one back");
 }

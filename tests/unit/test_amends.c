@@ -83,8 +83,12 @@ Test(amends, are_made_for_what_may_have_been_given_or_not_taken_back)
 		struct store_op op = op_on("rows:1", 7);
 		op.verb = cases[i].verb;
 		amends_init(&amends);
-		amends_make(&amends, &op, STORE_ERROR_TIMEOUT, 0);
+		op.length_us = 10;
+		amends_make(&amends, &op, STORE_ERROR_TIMEOUT, 1000);
 		cr_assert_eq(amends.list.count, cases[i].if_doubtful);
+		struct amend *amend = amends_take(&amends, 1009);
+		cr_assert_eq(amend != NULL, cases[i].if_doubtful, "it matters for its length");
+		amends_done(amend);
 		amends_close(&amends);
 		amends_make(&amends, &op, STORE_ERROR_OOM, 0);
 		cr_assert_eq(amends.list.count, cases[i].if_refused);

@@ -24,8 +24,9 @@ local function write()
 	redis.call('SET', KEYS[1], struct.pack(LAYOUT, era, since, jumped, witness, seen_at))
 end
 
-if era == 0 then
-	-- Flushed, or the first time: who is here says what era it was.
+if era == 0 or known > era then
+	-- Flushed, failed over to one who had not heard of it yet, or the first time of all: who is here
+	-- says what era it is.
 	era, since, jumped = math.max(known, 1), now, 0
 	write()
 end
