@@ -18,7 +18,7 @@ enum {
 
 static const char STOPPING[] = "the daemon is stopping";
 
-static void load(struct engine *engine, struct flight *flight, struct effects *effects);
+static void load(struct engine *engine, struct flight *flight, bool whole, struct effects *effects);
 
 /* ---- start, load ------------------------------------------------------------------------- */
 
@@ -38,17 +38,18 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 		flight_move(flight, FLIGHT_HELD);
 		heap_insert(&engine->timers, &flight->timer, now_us + delay_us);
 	} else {
-		load(engine, flight, effects);
+		load(engine, flight, false, effects);
 	}
 	return flight;
 }
 
-static void load(struct engine *engine, struct flight *flight, struct effects *effects)
+/* `whole`: with the value, also where the near cache has one of this fence or a greater. */
+static void load(struct engine *engine, struct flight *flight, bool whole, struct effects *effects)
 {
 	flight->load_seq = ++engine->seq;
 	calls_ask(engine, flight, STORE_LOAD, effects);
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
-	flight->op.known_fence = ne ? ne->entry.fence : 0;
+	flight->op.known_fence = ne && !whole ? ne->entry.fence : 0;
 }
 
 static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -123,7 +124,7 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 		landing_finish(engine, flight, now_us, effects);
 		return;
 	case LOADING_AGAIN:
-		load(engine, flight, effects);
+		load(engine, flight, true, effects);
 		return;
 	case LOADING_BUILD:
 		enter_bulkhead(engine, flight, now_us, effects);
@@ -296,7 +297,7 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 	switch (flight->state) {
 	case FLIGHT_HELD:
 		flight_move(flight, FLIGHT_LOADING);
-		load(engine, flight, effects);
+		load(engine, flight, false, effects);
 		return;
 	case FLIGHT_BOOKED:
 		building_begin(engine, flight, now_us, effects);

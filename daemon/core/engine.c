@@ -334,7 +334,7 @@ static void on_changed(struct engine *engine, const struct key *key, uint64_t fl
 	engine->counters.changes++;
 	struct near_entry *ne = near_find(&engine->near, key);
 	if (ne && ne->entry.fence <= floor && hard) {
-		near_remove(&engine->near, ne);
+		near_drop(&engine->near, ne, now_us);
 	} else if (ne && ne->entry.fence <= floor) {
 		entry_soft_expire(&ne->entry, now_us, key->keyspace->policy->stale_us);
 		ne->next_at_us = ne->retry_at_us = 0;

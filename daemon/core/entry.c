@@ -58,6 +58,13 @@ bool entry_covers(const struct entry *entry, int64_t min_version, bool single_ro
 	return entry->covers >= min_version;
 }
 
+int64_t entry_matters_until(const struct entry *entry, const struct policy *policy)
+{
+	int64_t fresh = policy->fresh_us + (int64_t)((double)policy->fresh_us * policy->jitter);
+	int64_t until = entry->generated_at_us + fresh + policy->stale_us;
+	return until > entry->stale_until_us ? until : entry->stale_until_us;
+}
+
 void entry_soft_expire(struct entry *entry, int64_t at_us, int64_t stale_us)
 {
 	entry->changed = true;

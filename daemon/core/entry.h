@@ -51,6 +51,10 @@ void entry_set_times(struct entry *entry, const struct policy *policy, int64_t f
 
 enum entry_phase entry_phase(const struct entry *entry, int64_t now_us);
 
+/* Until when an older build of the key may be served somewhere: so long its version is remembered,
+   also when the entry itself was expired early. */
+int64_t entry_matters_until(const struct entry *entry, const struct policy *policy);
+
 /* Whether `a` replaces `b`: in one history by version where both are rows of a single_row keyspace,
    ties and all else by fence; the later of two histories; of another system the greater fence. */
 bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row);

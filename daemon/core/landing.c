@@ -27,27 +27,6 @@ void landing_leave_lines(struct engine *engine, struct flight *flight)
 	}
 }
 
-/* The near cache takes the result, unless it has better. */
-static void keep_result(struct engine *engine, struct flight *flight, int64_t now_us)
-{
-	const struct policy *policy = flight->key.keyspace->policy;
-	struct near_entry *ne = near_find(&engine->near, &flight->key);
-	if (ne && entry_phase(&ne->entry, now_us) != ENTRY_DEAD &&
-	    !entry_supersedes(&flight->result, &ne->entry, policy->single_row))
-		return;
-	if (flight_is_dirty(flight)) {
-		if (flight_is_forbidden(flight))
-			return;
-		entry_soft_expire(&flight->result, now_us, policy->stale_us);
-	}
-	epochs_apply(&flight->key.keyspace->epochs, &flight->result,
-		     key_public_hash(flight->key.bytes, flight->key.len));
-	ne = near_put(&engine->near, &flight->key, &flight->result, now_us);
-	if (ne)
-		loading_confirm(engine, ne,
-				calls_are_vouched(engine, flight, flight->result.fence));
-}
-
 /* The result goes to those who asked before its build, and is kept by nobody: after that nobody may
    be told an older one. But a build of an earlier history says nothing of what is old. */
 static void outdate(struct engine *engine, const struct flight *flight, int64_t now_us)
@@ -57,10 +36,35 @@ static void outdate(struct engine *engine, const struct flight *flight, int64_t 
 	if (!flight->key.keyspace->policy->single_row || !result->has_version ||
 	    history_is_later(engine->history, result->history))
 		return;
-	ghosts_note(&engine->near.ghosts, flight->key.hash, result->version, result->stale_until_us,
-		    now_us);
+	ghosts_note(&engine->near.ghosts, flight->key.hash, result->version,
+		    entry_matters_until(result, flight->key.keyspace->policy), now_us);
 	if (ne && ne->entry.has_version && ne->entry.version < result->version)
 		near_remove(&engine->near, ne);
+}
+
+/* The near cache takes the result, unless it has better. */
+static void keep_result(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	const struct policy *policy = flight->key.keyspace->policy;
+	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	if (ne && entry_phase(&ne->entry, now_us) != ENTRY_DEAD &&
+	    !entry_supersedes(&flight->result, &ne->entry, policy->single_row))
+		return;
+	if (flight_is_dirty(flight)) {
+		if (flight_is_forbidden(flight)) {
+			outdate(engine, flight, now_us);
+			return;
+		}
+		entry_soft_expire(&flight->result, now_us, policy->stale_us);
+	}
+	epochs_apply(&flight->key.keyspace->epochs, &flight->result,
+		     key_public_hash(flight->key.bytes, flight->key.len));
+	ne = near_put(&engine->near, &flight->key, &flight->result, now_us);
+	if (ne)
+		loading_confirm(engine, ne,
+				calls_are_vouched(engine, flight, flight->result.fence));
+	else
+		outdate(engine, flight, now_us);
 }
 
 /* A refresh that brought nothing: the stale entry says why, and waits before the next. */

@@ -39,9 +39,9 @@ static bool is_rollback(const struct engine *engine, const struct key *key,
 		return false;
 	if (ghosts_know_better(&engine->near.ghosts, key->hash, entry->version, now_us))
 		return true;
-	return ne && ne->entry.history == entry->history &&
-	       entry_phase(&ne->entry, now_us) != ENTRY_DEAD && ne->entry.has_version &&
-	       entry->version < ne->entry.version;
+	return ne && ne->entry.history == entry->history && ne->entry.has_version &&
+	       entry->version < ne->entry.version &&
+	       now_us < entry_matters_until(&ne->entry, key->keyspace->policy);
 }
 
 /* The near cache takes the store's entry, unless it has better. The near entry after that. */

@@ -10,7 +10,7 @@
 enum loading {
 	LOADING_ENOUGH, /* flight->result is an answer to all who wait */
 	LOADING_FAILED, /* flight->failure is, remembered or of the store itself */
-	LOADING_AGAIN,  /* the value was left out, and the near cache has lost it meanwhile */
+	LOADING_AGAIN,  /* the value was left out and is not here, or the answer is too old */
 	LOADING_BUILD,  /* neither: go on */
 };
 

@@ -72,10 +72,15 @@ void near_remove(struct near *near, struct near_entry *ne)
 static void leave_ghost(struct near *near, const struct near_entry *ne, int64_t now_us)
 {
 	const struct entry *entry = &ne->entry;
-	if (ne->keyspace->policy->single_row && entry->has_version &&
-	    now_us < entry->stale_until_us)
-		ghosts_note(&near->ghosts, ne->node.hash, entry->version, entry->stale_until_us,
-			    now_us);
+	int64_t until_us = entry_matters_until(entry, ne->keyspace->policy);
+	if (ne->keyspace->policy->single_row && entry->has_version && now_us < until_us)
+		ghosts_note(&near->ghosts, ne->node.hash, entry->version, until_us, now_us);
+}
+
+void near_drop(struct near *near, struct near_entry *ne, int64_t now_us)
+{
+	leave_ghost(near, ne, now_us);
+	near_remove(near, ne);
 }
 
 /* Each step evicts one entry or takes one entry's mark away: at most two rounds of the queue. */
@@ -87,8 +92,7 @@ static void segment_evict_one(struct near *near, struct near_segment *segment, i
 		struct near_entry *ne = container_of(node, struct near_entry, link);
 		segment->hand = node->prev == &segment->queue.head ? NULL : node->prev;
 		if (!ne->visited) {
-			leave_ghost(near, ne, now_us);
-			near_remove(near, ne);
+			near_drop(near, ne, now_us);
 			near->evictions++;
 			return;
 		}
@@ -126,6 +130,8 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 {
 	struct near_entry *ne = near_find(near, key);
 	bool visited = ne && ne->visited;
+	if (ne && !entry->has_version)
+		leave_ghost(near, ne, now_us);
 	if (ne)
 		near_remove(near, ne);
 	ne = near_entry_create(key);

@@ -87,5 +87,8 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 
 void near_remove(struct near *near, struct near_entry *ne);
 
+/* The same, but its version is not forgotten. */
+void near_drop(struct near *near, struct near_entry *ne, int64_t now_us);
+
 /* Bytes in use, the table's own included. */
 size_t near_cost(const struct near *near);

@@ -471,6 +471,17 @@ void post_rest(struct post *post, enum store_error error)
 		parcel_answer(container_of(first, struct parcel, node), NULL, error);
 }
 
+static void on_broken(struct errand *errand)
+{
+	post_rest(&errand->node->post, STORE_ERROR_LOST);
+}
+
+void post_break(struct post *post)
+{
+	post_deafen(post, true);
+	node_at(post->node, &post->broken, vtime_of(post)->now_us + 1, on_broken, NULL);
+}
+
 void post_ready(struct post *post)
 {
 	struct list_node *first;

@@ -49,6 +49,7 @@ struct post {
 	enum post_state state;
 	enum store_error error; /* why RESTING */
 	struct errand again;    /* RESTING: the next attempt */
+	struct errand broken;   /* to be noticed */
 	struct list waiting;    /* parcels that wait for READY */
 	struct list unanswered; /* parcels under way */
 	struct list abandoned;  /* operations of a dying daemon */
@@ -63,7 +64,7 @@ struct post {
 	struct rng rng;
 
 	/* post_pulse.c; moments are local. */
-	struct errand tick;
+	struct errand tick, place_due;
 	bool asked[CARGO_COUNT];
 	bool is_beating;
 	int64_t clock_due_us, place_due_us, beat_due_us, beat_heard_us, successor_due_us;
@@ -82,6 +83,9 @@ void post_begin(struct post *post);
 void post_close(struct post *post);
 
 struct store post_iface(struct post *post);
+
+/* All connections break, and the daemon hears of it. */
+void post_break(struct post *post);
 
 /* The daemon is dying: what it waits for is STORE_AWAY now. */
 void post_abandon(struct post *post);

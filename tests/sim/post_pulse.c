@@ -123,6 +123,24 @@ bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller
 	return false;
 }
 
+/* Out of touch up to now, a permit of its own may be booked: it is used up first, so that no place
+   is live and on its own. */
+static void on_place_due(struct errand *errand)
+{
+	if (errand->node->post.state == POST_GREETING)
+		ask(&errand->node->post, CARGO_PLACE);
+}
+
+static void ask_place(struct post *post)
+{
+	int64_t left_us = post->alone.used_us - post_store_clock(post);
+	if (left_us <= 0)
+		ask(post, CARGO_PLACE);
+	else
+		node_at(post->node, &post->place_due, post->node->fleet->vtime.now_us + left_us,
+			on_place_due, NULL);
+}
+
 /* ---- answers ------------------------------------------------------------------------------ */
 
 static void clock_done(struct post *post, const struct receipt *receipt, int64_t sent_us)
@@ -132,7 +150,7 @@ static void clock_done(struct post *post, const struct receipt *receipt, int64_t
 	post->clock_due_us = now_us + CLOCK_US;
 	era_adopt(&post->era, 1, FLEET_EPOCH_US, 0);
 	if (post->state == POST_GREETING)
-		ask(post, CARGO_PLACE);
+		ask_place(post);
 }
 
 static void place_done(struct post *post, const struct receipt *receipt)

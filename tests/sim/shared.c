@@ -437,8 +437,14 @@ void shared_copy(const struct shared *shared, struct shared_data *ret_data)
 	}
 }
 
+void shared_restart(struct shared *shared)
+{
+	shared->run++;
+}
+
 void shared_restore(struct shared *shared, struct shared_data *data)
 {
+	shared_restart(shared);
 	shared_data_drop(shared, &shared->data);
 	shared->data = *data;
 	*data = (struct shared_data){ 0 };

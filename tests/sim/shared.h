@@ -54,6 +54,7 @@ struct shared_data {
 	struct shared_slot *slots;   /* owned; scene->concurrency */
 	struct shared_place *places; /* owned; scene->nodes */
 	bool has_permits;
+	uint64_t permits_run; /* the server that has written them */
 	int64_t next_us; /* when the next permit's start may be */
 	bool has_beat;
 	uint64_t beat_holder, beat_number;
@@ -64,6 +65,7 @@ struct fleet;
 struct shared {
 	struct fleet *fleet;
 	struct shared_data data;
+	uint64_t run; /* another number for each start and failover */
 	bool down, stalled, readonly;
 };
 
@@ -103,7 +105,8 @@ bool shared_beat(struct shared *shared, const struct caller *caller, int64_t len
 /* free.lua: the slots that another life took for the caller's place. */
 void shared_free_before(struct shared *shared, const struct caller *caller);
 
-/* Faults. A copy is what a replica has; restoring it is the failover. */
+/* Faults. A copy is what a replica has; restoring it is the failover, which is also a restart. */
+void shared_restart(struct shared *shared);
 void shared_flush(struct shared *shared);
 void shared_evict(struct shared *shared, struct rng *rng, double share);
 void shared_copy(const struct shared *shared, struct shared_data *ret_data);

@@ -44,10 +44,29 @@ static int find_place(const struct shared *shared)
 	return -1;
 }
 
-static void begin_bucket(struct shared_data *data, int64_t now_us)
+/* Nobody knows what was given out in the last second. */
+static void begin_bucket(struct shared *shared)
 {
-	data->has_permits = true;
-	data->next_us = now_us + SECOND;
+	shared->data.has_permits = true;
+	shared->data.permits_run = shared->run;
+	shared->data.next_us = shared_now(shared) + SECOND;
+}
+
+static int64_t permit_interval_us(const struct shared *shared)
+{
+	const struct scene *scene = &shared->fleet->scene;
+	int live = places_live(shared) > 1 ? places_live(shared) : 1;
+	double rate = share_rate(scene->budget_per_s, (uint32_t)scene->nodes);
+	return (int64_t)(1e6 * scene->nodes / (rate * live)) + 1;
+}
+
+/* A place that was out of touch may just have used its own share: it comes out of the fleet's. */
+static void pay_share(struct shared *shared)
+{
+	struct shared_data *data = &shared->data;
+	int64_t now_us = shared_now(shared);
+	data->next_us = (data->next_us > now_us ? data->next_us : now_us) +
+			permit_interval_us(shared);
 }
 
 int shared_place(struct shared *shared, const struct caller *caller, bool *ret_succeeds)
@@ -62,9 +81,12 @@ int shared_place(struct shared *shared, const struct caller *caller, bool *ret_s
 	if (at < 0)
 		return -1;
 	*ret_succeeds = before != 0 && data->places[at].holder == before;
+	bool returns = data->places[at].exists && !is_live(shared, at);
 	data->places[at] = (struct shared_place){ true, caller->life, now_us + PLACE_HEARTBEAT_US };
-	if (!data->has_permits)
-		begin_bucket(data, now_us);
+	if (!data->has_permits || data->permits_run != shared->run)
+		begin_bucket(shared);
+	else if (returns)
+		pay_share(shared);
 	return at;
 }
 
@@ -111,8 +133,7 @@ void shared_permit(struct shared *shared, struct store_op *op, const struct call
 	struct shared_data *data = &shared->data;
 	int64_t now_us = shared_now(shared);
 	int live = places_live(shared) > 1 ? places_live(shared) : 1;
-	double rate = share_rate(scene->budget_per_s, (uint32_t)scene->nodes);
-	int64_t interval_us = (int64_t)(1e6 * scene->nodes / (rate * live)) + 1;
+	int64_t interval_us = permit_interval_us(shared);
 	int64_t spread_us = interval_us * live < 100 * MS ? interval_us * live : 100 * MS;
 	int slots_most = scene->concurrency * live / scene->nodes;
 	struct occupancy occupancy = occupancy_of(shared, op->token);
@@ -122,7 +143,7 @@ void shared_permit(struct shared *shared, struct store_op *op, const struct call
 		return;
 	}
 	if (!data->has_permits || data->next_us > now_us + SECOND + 200 * MS + interval_us)
-		begin_bucket(data, now_us);
+		begin_bucket(shared);
 	int64_t start_us = data->next_us > now_us ? data->next_us : now_us;
 	int half = slots_most / 2 > 1 ? slots_most / 2 : 1;
 	if (start_us - now_us > op->reach_us) {

@@ -116,18 +116,19 @@ static bool cut_ends(struct trouble_source *source)
 
 /* ---- the store ---------------------------------------------------------------------------- */
 
-static void deafen_all(struct trouble_source *source)
+static void break_connections(struct trouble_source *source)
 {
 	struct fleet *fleet = source->fleet;
 	for (int i = 0; i < fleet->scene.nodes; i++)
 		if (fleet->nodes[i].state != NODE_DOWN)
-			post_deafen(&fleet->nodes[i].post, true);
+			post_break(&fleet->nodes[i].post);
 }
 
 static void go_down(struct trouble_source *source)
 {
 	source->fleet->shared.down = true;
-	deafen_all(source);
+	shared_restart(&source->fleet->shared);
+	break_connections(source);
 	if (draw_chance(&source->rng, 0.5))
 		shared_flush(&source->fleet->shared);
 }
@@ -182,7 +183,7 @@ static bool fail_over(struct trouble_source *source)
 {
 	shared_restore(&source->fleet->shared, &source->replica);
 	judge_on_rolled_back(&source->fleet->judge, source->replica_us);
-	deafen_all(source);
+	break_connections(source);
 	return true;
 }
 

@@ -491,3 +491,60 @@ Test(loading, after_a_value_that_was_not_saved_no_older_one_is_served)
 	world_run(&world, SECOND);
 	ASSERT_VALUE(&a, "fresh", "v3");
 }
+
+Test(loading, after_a_value_that_a_change_forbids_no_older_one_is_served)
+{
+	struct store_listener told = listener();
+	world.policy.single_row = true;
+	world.script.version = 2;
+	world_get(&world, &a, "a");
+	world_run(&world, 50 * MS);
+	told.changed(told.impl, "k:a", 3, UINT64_MAX, true);
+	world_share(&world, "older", world.now_us, 7);
+	world.shared.version = 1;
+	world.shared.has_version = true;
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	world_get(&world, &b, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&b, "fresh", "v2");
+}
+
+/* The daemon has an entry of a greater fence than a store that has failed over: the value that was
+   left out for that is asked for, once. */
+Test(loading, an_older_fence_in_a_store_that_failed_over_is_loaded_whole)
+{
+	have_shared_value();
+	distrust();
+	world_run(&world, 20 * SECOND);
+	world_share(&world, "older", world.now_us, 7);
+	int loads = world.loads;
+	world_get(&world, &a, "a");
+	world_run(&world, 10 * MS);
+	ASSERT_VALUE(&a, "fresh", "older");
+	cr_assert_eq(world.loads, loads + 2);
+}
+
+/* Expired early by a change, its version is remembered as long as an older copy may live. */
+Test(loading, after_a_changed_version_has_died_no_older_one_is_served)
+{
+	struct store_listener told = listener();
+	for (int hard = 0; hard <= 1; hard++) {
+		const char *arg = hard ? "hard" : "soft";
+		const char *key = hard ? "k:hard" : "k:soft";
+		world.policy.single_row = true;
+		world.script.version = 2;
+		world.has_shared = false;
+		world_get(&world, &a, arg);
+		world_run(&world, SECOND);
+		cr_assert_eq(a.answer.version, 2);
+		told.changed(told.impl, key, strlen(key), UINT64_MAX, hard);
+		world_run(&world, 6 * SECOND);
+		world_share(&world, "older", world.now_us, 7);
+		world.shared.version = 1;
+		world.shared.has_version = true;
+		world_get(&world, &b, arg);
+		world_run(&world, SECOND);
+		cr_assert_eq(b.answer.version, 2, "%s", arg);
+	}
+}

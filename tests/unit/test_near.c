@@ -150,6 +150,19 @@ Test(near, a_key_may_turn_from_row_to_absent_and_back)
 	cr_assert_eq(near.absent.bytes, 0);
 }
 
+Test(near, a_row_that_turns_absent_leaves_its_version_behind)
+{
+	policy.single_row = true;
+	struct key key = key_of(1);
+	struct entry row = { .has_version = true, .version = 5, .stale_until_us = 1000 };
+	struct entry absent = { .absent = true, .stale_until_us = 1000 };
+	near_put(&near, &key, &row, 0);
+	near_put(&near, &key, &absent, 0);
+	cr_assert(ghosts_know_better(&near.ghosts, key.hash, 4, 0));
+	cr_assert_not(ghosts_know_better(&near.ghosts, key.hash, 5, 0));
+	policy.single_row = false;
+}
+
 Test(near, refuses_what_never_fits)
 {
 	put(1, 100);
