@@ -306,6 +306,7 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 		course_on_left(engine, flight, now_us, effects);
 		return;
 	case FLIGHT_SETTLING:
+		landing_outdate(engine, flight, now_us);
 		loading_let_waiters_look(engine, flight);
 		return;
 	case FLIGHT_LOADING:

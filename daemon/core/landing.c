@@ -27,9 +27,8 @@ void landing_leave_lines(struct engine *engine, struct flight *flight)
 	}
 }
 
-/* The result goes to those who asked before its build, and is kept by nobody: after that nobody may
-   be told an older one. But a build of an earlier history says nothing of what is old. */
-static void outdate(struct engine *engine, const struct flight *flight, int64_t now_us)
+/* A build of an earlier history says nothing of what is old. */
+void landing_outdate(struct engine *engine, const struct flight *flight, int64_t now_us)
 {
 	const struct entry *result = &flight->result;
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
@@ -52,7 +51,7 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 		return;
 	if (flight_is_dirty(flight)) {
 		if (flight_is_forbidden(flight)) {
-			outdate(engine, flight, now_us);
+			landing_outdate(engine, flight, now_us);
 			return;
 		}
 		entry_soft_expire(&flight->result, now_us, policy->stale_us);
@@ -64,7 +63,7 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 		loading_confirm(engine, ne,
 				calls_are_vouched(engine, flight, flight->result.fence));
 	else
-		outdate(engine, flight, now_us);
+		landing_outdate(engine, flight, now_us);
 }
 
 /* A refresh that brought nothing: the stale entry says why, and waits before the next. */
@@ -99,7 +98,7 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 	else
 		keep_failure(engine, flight, now_us);
 	if (flight->has_result && !flight->saved)
-		outdate(engine, flight, now_us);
+		landing_outdate(engine, flight, now_us);
 	flight_move(flight, FLIGHT_DONE);
 	flight->looks = 0;
 	if (list_linked(&flight->looking))

@@ -16,6 +16,10 @@ void landing_leave_lines(struct engine *engine, struct flight *flight);
 void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us,
 		    struct effects *effects);
 
+/* The result goes to those who asked before its build, and is kept by nobody, or not yet: from now
+   on nobody is told an older one. */
+void landing_outdate(struct engine *engine, const struct flight *flight, int64_t now_us);
+
 /* Frees the flight if it is DONE, without waiters and without calls under way; else does nothing.
  */
 void landing_release(struct engine *engine, struct flight *flight);

@@ -69,6 +69,9 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	} else if (!ne || entry_phase(&ne->entry, now_us) == ENTRY_DEAD ||
 		   entry_supersedes(entry, &ne->entry, policy->single_row)) {
 		ne = near_put(&engine->near, &flight->key, entry, now_us);
+	} else if (ne->trust != engine->trusts) {
+		/* Never stored, or lost: nobody vouches for what is here. */
+		entry_soft_expire(&ne->entry, now_us, policy->stale_us);
 	}
 	if (ne)
 		loading_confirm(engine, ne, calls_are_vouched(engine, flight, ne->entry.fence));
@@ -116,14 +119,16 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 			int64_t now_us)
 {
 	const struct store_op *op = &flight->op;
+	int64_t stale_us = flight->key.keyspace->policy->stale_us;
 
+	if (ne && flight->floor >= ne->entry.fence && !ne->entry.changed)
+		entry_soft_expire(&ne->entry, now_us, stale_us);
 	if (op->away)
 		return take_near(flight, ne, now_us);
 	if (!op->has_entry) {
 		/* Flushed, evicted, failed over: nobody vouches for what is here. */
 		if (ne && ne->trust != engine->trusts)
-			entry_soft_expire(&ne->entry, now_us,
-					  flight->key.keyspace->policy->stale_us);
+			entry_soft_expire(&ne->entry, now_us, stale_us);
 		return false;
 	}
 	if (!history_see(engine, op->entry.history, op->entry.generated_at_us) ||

@@ -127,6 +127,10 @@ static bool is_outdated(struct node *node, const struct store_op *op, const stru
 	struct near *near = &node->engine->near;
 	const struct near_entry *ne = near_find(near, &op->key);
 	bool single_row = op->key.keyspace->policy->single_row;
+	/* Or knew, of what it built while the store was away, until that died. */
+	if (op->want.fence_after == entry->fence &&
+	    judge_store_troubled(&node->fleet->judge, node->fleet->vtime.now_us - CAUSE_US))
+		return true;
 	if (ne && (entry_supersedes(&ne->entry, entry, single_row) ||
 		   (ne->entry.fence == entry->fence && ne->entry.changed)))
 		return true;

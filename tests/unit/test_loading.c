@@ -548,3 +548,32 @@ Test(loading, after_a_changed_version_has_died_no_older_one_is_served)
 		cr_assert_eq(b.answer.version, 2, "%s", arg);
 	}
 }
+
+/* A change that was not told shows in the claim. */
+Test(loading, what_is_here_is_stale_after_a_change_that_the_claim_tells_of)
+{
+	have_shared_value();
+	distrust();
+	world.has_shared = false;
+	world.floor = UINT64_MAX;
+	world_get(&world, &a, "a");
+	world_run(&world, 10 * MS);
+	cr_assert_not(a.answered && a.answer.state == ANSWER_FRESH);
+	world.floor = 0;
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+}
+
+/* Its save was lost: the store has only what was there before. */
+Test(loading, a_value_that_was_never_stored_is_built_anew)
+{
+	have_shared_value();
+	distrust();
+	trust();
+	world_share(&world, "older", world.now_us, 7);
+	world_get(&world, &a, "a");
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+	world_get(&world, &a, "a");
+	ASSERT_VALUE(&a, "fresh", "v2");
+}

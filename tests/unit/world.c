@@ -114,6 +114,7 @@ static void on_routed_done(struct store_op *op)
 		op->done(op);
 		return;
 	}
+	op->floor = world->away ? 0 : world->floor;
 	op->has_entry = world->has_shared && !world->away;
 	if (op->has_entry) {
 		op->entry = world->shared;

@@ -69,6 +69,7 @@ struct world {
 	struct store_op *held_save;
 
 	bool refuses_saves;
+	uint64_t floor; /* as the claim has it */
 	int loads, values_loaded, renewals, key_locks;
 
 	struct engine *engine;
