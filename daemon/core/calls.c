@@ -46,6 +46,7 @@ void calls_release(struct engine *engine, struct flight *flight, struct effects 
 	CHECK(flight->has_lease && !flight->has_slot);
 	landing_leave_lines(engine, flight);
 	flight_move(flight, FLIGHT_SETTLING);
+	flight->settle_seq = ++engine->seq;
 	calls_store(flight, STORE_RELEASE, effects);
 	flight->op.away = flight->away;
 	flight->op.failure = flight->failure;

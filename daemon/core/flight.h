@@ -77,8 +77,9 @@ struct flight {
 	bool stop;     /* the engine stops: take every early way out */
 
 	/* Order against requests: numbers of the engine's one sequence; 0: not yet. */
-	uint64_t load_seq;  /* when the last load was sent */
-	uint64_t build_seq; /* when the build began */
+	uint64_t load_seq;   /* when the last load was sent */
+	uint64_t build_seq;  /* when the build began */
+	uint64_t settle_seq; /* when it was settled that it brings nothing */
 
 	/* What was known when the store was last asked what it has, and what it told since. */
 	bool asked_trusted;

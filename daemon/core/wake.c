@@ -143,6 +143,15 @@ static void refresh_behind(struct engine *engine, const struct request *request,
 	course_advance(engine, now_us, effects);
 }
 
+/* It joined while the flight was giving its lease back, for want of room or because nobody waited:
+   that is no answer to it. What the origin reported is. */
+static bool came_too_late(const struct engine *engine, const struct flight *flight,
+			  const struct request *request)
+{
+	return flight->settle_seq != 0 && request->seq > flight->settle_seq &&
+	       flight->failure.until_us == 0 && !engine->stopping && request->deadline.in_heap;
+}
+
 enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
 			     struct answer *ret_answer, struct effects *effects)
 {
@@ -163,7 +172,12 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 		struct request *request = container_of(node, struct request, node);
 		list_remove(&flight->waiters, node);
 		*ret_request = request;
-		if (!flight->has_result) {
+		if (!flight->has_result && came_too_late(engine, flight, request)) {
+			engine->counters.reasked++;
+			engine_join_or_start(engine, request, now_us, effects);
+			course_advance(engine, now_us, effects);
+			return WAKE_MOVED;
+		} else if (!flight->has_result) {
 			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
 		} else if (!answer_result(request, flight, now_us, ret_answer)) {
 			if (!request->deadline.in_heap) { /* it passed on the way here */

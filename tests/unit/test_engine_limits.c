@@ -76,6 +76,33 @@ Test(engine_limits, a_lease_lasts_as_long_as_the_wait_for_a_permit)
 	world_close(&world);
 }
 
+/* Background work that found no room is on its way out when somebody comes who waits. */
+Test(engine_limits, who_joins_a_refresh_that_was_dropped_is_not_dropped_with_it)
+{
+	world_defaults(&world);
+	world.store_limits.budget_per_s = 2;
+	world.policy.wait_us = 5 * SECOND;
+	world_open(&world);
+	ask_key(0, 1);
+	world_run(&world, 11 * SECOND);
+	ask_key(1, 2);
+	world_run(&world, 0); /* the permit of this moment is gone */
+	world.hold_saves = true;
+	ask_key(2, 1);
+	cr_assert_eq(clients[2].answer.state, ANSWER_STALE);
+	world_run(&world, 0);
+	cr_assert_not_null(world.held_save, "the refresh was not dropped");
+	clients[3] = (struct client){ 0 };
+	clients[3].request.query.wait_us = 5 * SECOND;
+	clients[3].request.query.has_max_stale = true;
+	world_ask(&world, &clients[3], "1");
+	world_release_save(&world);
+	world_run(&world, 3 * SECOND);
+	cr_assert(clients[3].answered);
+	cr_assert_eq(clients[3].answer.status, STATUS_OK, "%s", clients[3].text);
+	world_close(&world);
+}
+
 static void submit_one(int i)
 {
 	struct client *client = &clients[i];

@@ -131,7 +131,7 @@ static void store_submit(void *impl, struct store_op *op)
 	struct world *world = impl;
 	struct store memory = memory_store_iface(world->memory);
 	world->renewals += op->verb == STORE_RENEW;
-	if (op->verb == STORE_SAVE && world->hold_saves) {
+	if ((op->verb == STORE_SAVE || op->verb == STORE_RELEASE) && world->hold_saves) {
 		world->held_save = op;
 		return;
 	}

@@ -65,7 +65,7 @@ struct world {
 	bool has_shared;
 	struct entry shared; /* value counted */
 	bool away;
-	bool hold_saves; /* saves are not carried out before world_release_save */
+	bool hold_saves; /* saves and releases are not carried out before world_release_save */
 	struct store_op *held_save;
 
 	bool refuses_saves;
