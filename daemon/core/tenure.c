@@ -81,6 +81,8 @@ void tenure_on_renewed(struct engine *engine, struct flight *flight, int64_t now
 	flight->renewing = false;
 	if (flight->floor < op->floor)
 		flight->floor = op->floor;
+	if (op->token != flight->token)
+		return; /* of a lease that has been given back since */
 	if (op->outcome == STORE_REFUSED) {
 		engine->counters.leases_lost++;
 		flight->lease_ends_us = now_us;

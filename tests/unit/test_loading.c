@@ -577,3 +577,21 @@ Test(loading, a_value_that_was_never_stored_is_built_anew)
 	world_get(&world, &a, "a");
 	ASSERT_VALUE(&a, "fresh", "v2");
 }
+
+/* A renewal that was long under way says nothing of the lease that the flight has taken since. */
+Test(loading, a_renewal_of_an_earlier_lease_is_not_one_of_the_next)
+{
+	world.policy.lease_us = 150 * MS;
+	world.holds_renewals = true;
+	world.script = (struct script){ .outcome = BUILD_KEY_HELD, .takes_us = 60 * MS };
+	world_get(&world, &a, "a");
+	world_run(&world, 70 * MS);
+	cr_assert_not_null(world.renewal);
+	world.script = (struct script){ .outcome = BUILD_ROW, .takes_us = 200 * MS };
+	world.holds_renewals = false;
+	world_run(&world, 50 * MS);
+	world_answer_renewal(&world);
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v2");
+	cr_assert_eq(world.engine->counters.leases_lost, 0);
+}

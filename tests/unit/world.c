@@ -131,6 +131,10 @@ static void store_submit(void *impl, struct store_op *op)
 	struct world *world = impl;
 	struct store memory = memory_store_iface(world->memory);
 	world->renewals += op->verb == STORE_RENEW;
+	if (op->verb == STORE_RENEW && world->holds_renewals) {
+		world->renewal = op;
+		return;
+	}
 	if ((op->verb == STORE_SAVE || op->verb == STORE_RELEASE) && world->hold_saves) {
 		world->held_save = op;
 		return;
@@ -142,6 +146,13 @@ static void store_submit(void *impl, struct store_op *op)
 		op->done = on_routed_done;
 	}
 	memory.submit(memory.impl, op);
+}
+
+void world_answer_renewal(struct world *world)
+{
+	struct store memory = memory_store_iface(world->memory);
+	memory.submit(memory.impl, world->renewal);
+	world->renewal = NULL;
 }
 
 void world_share(struct world *world, const char *value, int64_t generated_at_us, uint64_t fence)

@@ -69,7 +69,9 @@ struct world {
 	struct store_op *held_save;
 
 	bool refuses_saves;
-	uint64_t floor; /* as the claim has it */
+	uint64_t floor;           /* as the claim has it */
+	bool holds_renewals;      /* they are answered only by world_answer_renewal */
+	struct store_op *renewal; /* the last one held */
 	int loads, values_loaded, renewals, key_locks;
 
 	struct engine *engine;
@@ -102,6 +104,7 @@ void world_invalidate_keyspace(struct world *world, int64_t spread_us);
 /* Puts an entry into the store, built at `generated_at_us`. */
 void world_share(struct world *world, const char *value, int64_t generated_at_us, uint64_t fence);
 void world_release_save(struct world *world);
+void world_answer_renewal(struct world *world);
 /* Another daemon takes the key's lease, or gives it back. */
 void world_rival_leases(struct world *world, const char *arg);
 void world_rival_releases(struct world *world, const char *arg);
