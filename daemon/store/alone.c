@@ -5,8 +5,9 @@
 #include "store/share.h"
 
 enum {
-	LATE_MOST_US = 5 * 1000,    /* a moment may be used so long after it */
-	SLOTS_RETRY_US = 20 * 1000, /* no slot: they come back unannounced */
+	LATE_MOST_US = 5 * 1000,     /* a moment may be used so long after it */
+	AHEAD_MOST_US = 1000 * 1000, /* no permit reaches further */
+	SLOTS_RETRY_US = 20 * 1000,  /* no slot: they come back unannounced */
 };
 
 int alone_init(struct alone *alone, double rate_per_s, uint32_t concurrency, uint32_t fleet)
@@ -39,6 +40,8 @@ void alone_permit(struct alone *alone, struct store_op *op, uint32_t place, uint
 		  int64_t now_us)
 {
 	int64_t from_us = now_us - LATE_MOST_US;
+	if (alone->used_us > now_us + AHEAD_MOST_US)
+		alone->used_us = 0; /* by a clock that has been put right since */
 	if (from_us <= alone->used_us)
 		from_us = alone->used_us + 1;
 	int64_t start_us = share_next_us(alone->rate_per_s, of, place, from_us);

@@ -18,6 +18,11 @@ void fleet_clock_init(struct fleet_clock *clock, int64_t local_us, int64_t time_
 	clock->store_offset_us = clock->offset_us;
 }
 
+void fleet_clock_begin(struct fleet_clock *clock)
+{
+	clock->begun = true;
+}
+
 /* How far off the sample may be by now. */
 static int64_t error_of(const struct clock_sample *sample, int64_t local_us)
 {
@@ -60,7 +65,7 @@ int64_t fleet_clock_sample(struct fleet_clock *clock, int64_t sent_us, int64_t r
 		clock->count++;
 	clock->heard_at_us = received_us;
 	choose(clock, received_us);
-	if (!clock->in_touch)
+	if (!clock->in_touch && !clock->begun)
 		clock->offset_us = clock->store_offset_us;
 	clock->in_touch = true;
 	return jumped ? jump_us : 0;

@@ -33,6 +33,7 @@ struct fleet_clock {
 	int64_t store_offset_us;
 	int64_t heard_at_us; /* local, of the newest sample */
 	bool in_touch;       /* there has been a sample */
+	bool begun;          /* what now says is gone by: it must not jump any more */
 	uint32_t next;       /* in samples: the one to be replaced */
 	uint32_t count;
 	struct clock_sample samples[FLEET_CLOCK_SAMPLES];
@@ -40,8 +41,11 @@ struct fleet_clock {
 
 void fleet_clock_init(struct fleet_clock *clock, int64_t local_us, int64_t time_of_day_us);
 
+/* From here on deadlines and ages go by it. */
+void fleet_clock_begin(struct fleet_clock *clock);
+
 /* Takes what the store's clock said between these two local moments. The first sample sets now,
-   too: nothing that matters may have been asked of it before. Returns by how much the store's
+   too, unless that has begun by the host's time of day: then they part. Returns by how much the store's
    clock has jumped since the last one: 0, or more than a second, either way. */
 int64_t fleet_clock_sample(struct fleet_clock *clock, int64_t sent_us, int64_t received_us,
 			   int64_t store_us);

@@ -262,6 +262,7 @@ static void redis_tell_open(struct redis_store *redis)
 	if (redis->is_open || redis->closing)
 		return;
 	redis->is_open = true;
+	fleet_clock_begin(&redis->clock);
 	if (redis->opened)
 		redis->opened(redis->opened_arg);
 }

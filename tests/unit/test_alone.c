@@ -42,6 +42,14 @@ Test(alone, each_moment_gives_one_permit)
 	alone_close(&alone);
 }
 
+Test(alone, what_was_used_by_a_clock_that_was_ahead_is_forgotten)
+{
+	open_alone(10, 40, 1);
+	cr_assert_eq(ask(1, 0, 200000, NOW + 600 * SECOND).outcome, STORE_DONE);
+	cr_assert_eq(ask(2, 0, 200000, NOW).outcome, STORE_DONE);
+	alone_close(&alone);
+}
+
 Test(alone, background_takes_a_moment_only_when_it_comes)
 {
 	open_alone(10, 40, 1);

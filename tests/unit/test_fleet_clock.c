@@ -41,6 +41,15 @@ Test(fleet_clock, the_first_sample_sets_it_whatever_the_host_believes)
 	cr_assert_eq(fleet_clock_store(&clock_, STARTED + 10), NOW + 10);
 }
 
+Test(fleet_clock, what_has_begun_by_the_host_s_time_does_not_jump_at_the_first_sample)
+{
+	start(NOW + 600 * SECOND);
+	fleet_clock_begin(&clock_);
+	cr_assert_eq(sample(STARTED + 10, 10, NOW - STARTED), 0);
+	cr_assert_eq(fleet_clock_now(&clock_, STARTED + 10), NOW + 600 * SECOND + 10);
+	cr_assert_eq(fleet_clock_store(&clock_, STARTED + 10), NOW + 10);
+}
+
 Test(fleet_clock, the_sample_with_the_least_round_trip_counts)
 {
 	start(NOW);
