@@ -193,7 +193,7 @@ void crowd_on_commit(struct crowd *crowd, int row, int64_t version)
 	struct query query;
 	bool asks = draw_chance(&crowd->rng, 0.3), invalidates = draw_chance(&crowd->rng, 0.3);
 	bool refreshes = draw_chance(&crowd->rng, 0.3);
-	if (!asks || node->state != NODE_UP || node->paused ||
+	if (!asks || !node->open || node->state != NODE_UP || node->paused ||
 	    fleet->vtime.now_us >= fleet->scene.length_us)
 		return;
 	node_enter(node);

@@ -33,7 +33,6 @@ void fleet_start_node(struct node *node)
 	if (node->state != NODE_DOWN)
 		return;
 	node_start(node);
-	crowd_connect(node);
 }
 
 /* What the scene is made of, as the trace's first lines. */

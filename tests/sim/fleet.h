@@ -45,7 +45,7 @@ struct outcome {
 /* Plays the scene of the seed from beginning to end. A broken promise ends the process. */
 struct outcome fleet_play(uint64_t seed, const struct scene_options *options, bool traced);
 
-/* Starts a daemon that is down, and its clients. */
+/* Starts a daemon that is down. */
 void fleet_start_node(struct node *node);
 
 /* The store tells all daemons. */

@@ -173,7 +173,7 @@ void hot_plan(struct node *node)
 	struct hot *hot = &node->hot;
 	int64_t now_us = node->fleet->vtime.now_us;
 	node_cancel(&hot->ask);
-	hot->on = hot->period_us > 0 && node->state == NODE_UP && !node->paused;
+	hot->on = hot->period_us > 0 && node->open && node->state == NODE_UP && !node->paused;
 	if (hot->on && hot->next_us < now_us)
 		hot->next_us += (now_us - hot->next_us + hot->period_us - 1) / hot->period_us *
 				hot->period_us;

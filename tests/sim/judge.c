@@ -118,19 +118,25 @@ static bool is_demanded(struct node *node, int key, const struct store_op *op)
 	       node->invalidated_us[key] >= since_us - WAIT_MOST_US - POST_CONTROL_US;
 }
 
+/* When the flight asked the store it knew of a newer one, which it had built while the store was
+   away. It may have died here since. */
+static bool knew_better(const struct judge *judge, uint64_t newer_than, const struct entry *entry)
+{
+	return newer_than == entry->fence &&
+	       judge_store_troubled(judge, judge->fleet->vtime.now_us - CAUSE_US);
+}
+
 /* The daemon knows better: of a newer one, built while the store was away or lost by it, or that
    this very one has changed. */
 static bool is_outdated(struct node *node, const struct store_op *op, const struct entry *entry)
 {
-	if (!node->engine)
-		return false;
+	if (!node->engine || knew_better(&node->fleet->judge, op->want.fence_after, entry))
+		return true;
 	struct near *near = &node->engine->near;
 	const struct near_entry *ne = near_find(near, &op->key);
-	bool single_row = op->key.keyspace->policy->single_row;
-	/* Or knew, of what it built while the store was away, until that died. */
-	if (op->want.fence_after == entry->fence &&
-	    judge_store_troubled(&node->fleet->judge, node->fleet->vtime.now_us - CAUSE_US))
-		return true;
+	const struct scene *scene = &node->fleet->scene;
+	int key = scene_find(scene, op->key.bytes, op->key.len);
+	bool single_row = scene->policies[scene->keys[key].keyspace].single_row;
 	if (ne && (entry_supersedes(&ne->entry, entry, single_row) ||
 		   (ne->entry.fence == entry->fence && ne->entry.changed)))
 		return true;
@@ -294,7 +300,8 @@ static void check_not_fresh(struct judge *judge, struct node *node, const struct
 	int key = scene_find(&node->fleet->scene, build->key.bytes, build->key.len);
 	if (served && !is_demanded(node, key, &op) &&
 	    entry_phase(&ne->entry, now_us) == ENTRY_FRESH && !flight->want_newer &&
-	    !flight->want_min_version && !is_early(&ne->entry, flight->newer_than, now_us))
+	    !flight->want_min_version && !is_early(&ne->entry, flight->newer_than, now_us) &&
+	    !knew_better(&node->fleet->judge, flight->newer_than, &ne->entry))
 		judge_fail(judge, "one build", "key=%.*s node=%d has it, fresh, and builds",
 			   (int)build->key.len, build->key.bytes, node->number);
 }
@@ -316,7 +323,6 @@ uint32_t judge_on_build(struct judge *judge, struct node *node, int key, const s
 					 .fence = flight->fence,
 					 .away = !build->lock_key,
 					 .began_us = judge->fleet->vtime.now_us,
-					 .generated_at_us = flight->result.generated_at_us,
 					 .error_us = node_measure(node) };
 	trace(judge->fleet, "node=%d ev=build key=%s build=%u fence=%" PRIu64 " slot=%d away=%d",
 	      node->number, judge->fleet->scene.keys[key].bytes, number, flight->fence, build->slot,

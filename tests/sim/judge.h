@@ -23,7 +23,6 @@ struct build_record {
 	uint64_t life, token, fence;
 	bool away;
 	int64_t began_us, read_us, ended_us; /* true time; 0: not yet */
-	int64_t generated_at_us;             /* as the daemon has it, by its clock */
 	int64_t error_us;                    /* how wrong that clock was */
 	bool at_server, over;
 	enum build_outcome outcome;
@@ -83,7 +82,8 @@ enum {
 	START_US = 3 * SECOND,    /* a cold fleet's first permits come late */
 	HEALING_US = 12 * SECOND, /* what troubles leave behind has lapsed so long after the last */
 	LATE_US = 5 * MS,         /* of an answer: turns of the loop */
-	CAUSE_US = 8 * SECOND,    /* what a trouble leaves behind shows no later after it */
+	CLOCKS_US = 10 * MS, /* clocks that are slewed may go wrong by so much in an entry's life */
+	CAUSE_US = 8 * SECOND, /* what a trouble leaves behind shows no later after it */
 };
 
 void judge_init(struct judge *judge, struct fleet *fleet);

@@ -40,25 +40,37 @@ static _Noreturn void fail(const struct told *told, const char *promise, const c
 static int64_t slack_us(const struct told *told)
 {
 	int64_t error_us = told->node->error_us + (told->record ? told->record->error_us : 0);
-	return 2 * error_us + MS;
+	return 2 * error_us + CLOCKS_US;
 }
 
 /* ---- which build it is ------------------------------------------------------------------- */
 
-/* An absent one has no bytes to tell it by: by when it was made. */
+/* An absent one has no bytes to tell it by, but mostly it is in the near cache; else it is the one
+   that was made nearest to when it says. */
 static uint32_t find_absent(const struct told *told)
 {
 	const struct judge *judge = told->judge;
 	const struct key_history *history = &judge->keys[told->key];
-	int64_t made_us = told->clock_us - told->answer->age_us;
+	const struct near_entry *ne = near_find(&told->node->engine->near, &told->query->key);
+	int64_t made_us = told->clock_us - told->answer->age_us; /* by this daemon's clock */
+	int64_t least_us = INT64_MAX;
+	uint32_t nearest = 0;
 	for (uint32_t i = history->builds_count; i-- > 0;) {
 		const struct build_record *record = &judge->builds[history->builds[i]];
-		int64_t apart_us = record->generated_at_us - made_us;
-		if (record->outcome == BUILD_NO_ROW && record->over &&
-		    llabs(apart_us) <= slack_us(told))
+		int64_t apart_us = llabs(record->began_us - (told->at_us - told->answer->age_us));
+		if (record->outcome != BUILD_NO_ROW || !record->over)
+			continue;
+		if (ne && ne->entry.absent && ne->entry.generated_at_us == made_us &&
+		    record->fence == ne->entry.fence)
 			return history->builds[i];
+		if (apart_us < least_us) {
+			least_us = apart_us;
+			nearest = history->builds[i];
+		}
 	}
-	fail(told, "no rollback", "no build found this absence");
+	if (!nearest)
+		fail(told, "no rollback", "no build found this absence");
+	return nearest;
 }
 
 static void identify(struct told *told)
@@ -90,12 +102,11 @@ static void check_age(const struct told *told)
 	int64_t fresh_us = answer->state == ANSWER_ABSENT ? policy->negative_us : policy->fresh_us;
 	int64_t most_us = (int64_t)((double)fresh_us * (1 + policy->jitter)) + slack_us(told);
 	int64_t age_us = told->at_us - told->record->began_us;
-	int64_t said_us = told->clock_us - told->record->generated_at_us;
 	if (!told->fresh)
 		most_us += policy->stale_us;
 	if (age_us > most_us && !told->after)
 		fail(told, "bounded age", "too old");
-	if (llabs(answer->age_us - (said_us > 0 ? said_us : 0)) > slack_us(told))
+	if (llabs(answer->age_us - age_us) > slack_us(told))
 		fail(told, "explicit degradation", "the age is wrong");
 	if (answer->ttl_us > most_us)
 		fail(told, "bounded age", "ttl is too long");

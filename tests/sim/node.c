@@ -99,20 +99,15 @@ void node_drift(struct node *node, int64_t drift_ppm)
 	node->drift_ppm = drift_ppm;
 }
 
-/* The first sample of the store's clock may put it back: it stands still until then. */
 int64_t node_now(struct node *node)
 {
-	int64_t now_us = fleet_clock_now(&node->post.clock, node_local(node));
-	if (now_us > node->last_now_us)
-		node->last_now_us = now_us;
-	return node->last_now_us;
+	return fleet_clock_now(&node->post.clock, node_local(node));
 }
 
 int64_t node_now_at(const struct node *node, int64_t true_us)
 {
 	struct fleet_clock clock = node->post.clock;
-	int64_t now_us = fleet_clock_now(&clock, local_at(node, true_us));
-	return now_us > node->last_now_us ? now_us : node->last_now_us;
+	return fleet_clock_now(&clock, local_at(node, true_us));
 }
 
 static int64_t host_now(void *impl)
@@ -153,19 +148,13 @@ static void host_want_turn(void *impl)
 	node_at(node, &node->memory_turn, node->fleet->vtime.now_us + 1, on_memory_turn, NULL);
 }
 
-static int64_t apart(int64_t a, int64_t b)
-{
-	return a > b ? a - b : b - a;
-}
-
 int64_t node_measure(struct node *node)
 {
-	int64_t truth_us = shared_now(&node->fleet->shared);
-	int64_t errors[] = { apart(node_now(node), truth_us),
-			     apart(post_store_clock(&node->post), truth_us) };
-	for (int i = 0; i < 2; i++)
-		if (node->error_us < errors[i])
-			node->error_us = errors[i];
+	int64_t error_us = post_store_clock(&node->post) - shared_now(&node->fleet->shared);
+	if (error_us < 0)
+		error_us = -error_us;
+	if (node->post.clock.in_touch && node->error_us < error_us)
+		node->error_us = error_us;
 	return node->error_us;
 }
 
@@ -209,7 +198,8 @@ void node_start(struct node *node)
 	CHECK(node->state == NODE_DOWN);
 	node->life = rng_next(&node->rng);
 	node->stopped = node->buried = node->paused = false;
-	node->last_now_us = node->error_us = 0;
+	node->error_us = 0;
+	node->open = false;
 	memset(node->seen, 0, sizeof(node->seen));
 	post_open(&node->post, node, node->kept_place, node->kept_life);
 	open_core(node);
@@ -222,7 +212,15 @@ void node_start(struct node *node)
 	node->state = NODE_UP;
 	trace(node->fleet, "node=%d ev=start life=%" PRIx64, node->number, node->life);
 	post_begin(&node->post);
-	hot_plan(node);
+}
+
+void node_opened(struct node *node)
+{
+	if (node->open)
+		return;
+	node->open = true;
+	fleet_clock_begin(&node->post.clock);
+	crowd_connect(node);
 }
 
 static void close_core(struct node *node)

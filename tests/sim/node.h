@@ -27,6 +27,7 @@ struct node {
 	struct fleet *fleet;
 	int number;
 	enum node_state state;
+	bool open; /* it has begun to serve: in touch with the store, or tried to be */
 	bool paused, buried;
 	uint64_t life; /* a random number: one for each start */
 	struct rng rng;
@@ -36,7 +37,6 @@ struct node {
 	/* The host's clock goes a little wrong; the fleet clock is made of it (post.clock). */
 	int64_t ticked_us, ticked_local_us; /* true time, and what it showed then */
 	int64_t drift_ppm;
-	int64_t last_now_us;
 	int64_t resumed_us; /* true time of the last end of a pause */
 	int64_t trouble_us; /* true time at which it was last paused, killed or stopped */
 	int64_t error_us;   /* of its clocks, the greatest so far in this life */
@@ -62,6 +62,7 @@ struct node {
 
 void node_init(struct node *node, struct fleet *fleet, int number);
 void node_start(struct node *node);
+void node_opened(struct node *node);
 void node_stop(struct node *node);
 void node_kill(struct node *node);
 void node_pause(struct node *node);
@@ -78,7 +79,7 @@ int64_t node_now(struct node *node);
 /* What it will know, or knew, at a moment in true time, if it hears of no other till then. */
 int64_t node_now_at(const struct node *node, int64_t true_us);
 
-/* How wrong its clocks have been so far: what it goes by, and what it takes for the store's. */
+/* How wrong it has been so far about the store's clock. */
 int64_t node_measure(struct node *node);
 
 /* The host's clock goes at another speed from now on. */

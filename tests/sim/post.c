@@ -10,6 +10,7 @@ enum {
 	ATTEMPTS = 2,
 	REFUSED_US = MS,           /* a connection that nobody takes fails so soon */
 	PERMIT_LATE_US = 100 * MS, /* this and what follows as in store/redis.c */
+	TIME_OF_DAY_WRONG_US = 600 * SECOND,
 	REST_LEAST_US = 50 * MS,
 	REST_MOST_US = 500 * MS,
 };
@@ -462,6 +463,8 @@ void post_rest(struct post *post, enum store_error error)
 	      store_error_name(error));
 	post->state = POST_RESTING;
 	post->error = error;
+	if (!post->node->buried)
+		node_opened(post->node);
 	node_at(post->node, &post->again,
 		vtime_of(post)->now_us + rng_between(&post->rng, REST_LEAST_US, REST_MOST_US),
 		on_again, NULL);
@@ -489,6 +492,7 @@ void post_ready(struct post *post)
 		return;
 	trace(post->node->fleet, "node=%d ev=ready", post->node->number);
 	post->state = POST_READY;
+	node_opened(post->node);
 	while (post->state == POST_READY && (first = list_pop_front(&post->waiting))) {
 		struct parcel *parcel = container_of(first, struct parcel, node);
 		node_cancel(&parcel->overdue);
@@ -510,8 +514,12 @@ void post_open(struct post *post, struct node *node, int place, uint64_t before)
 	list_init(&post->unanswered);
 	list_init(&post->abandoned);
 	list_init(&post->letters);
+	int64_t wrong_us =
+		scene_has(scene, TROUBLE_SKEW)
+			? rng_between(&post->rng, -TIME_OF_DAY_WRONG_US, TIME_OF_DAY_WRONG_US)
+			: 0;
 	fleet_clock_init(&post->clock, node_local(node),
-			 FLEET_EPOCH_US + node->fleet->vtime.now_us);
+			 FLEET_EPOCH_US + node->fleet->vtime.now_us + wrong_us);
 	place_init(&post->place, NULL, (uint32_t)scene->nodes, node->life, node_local(node));
 	if (place != PLACE_NONE) {
 		post->place.number = place;

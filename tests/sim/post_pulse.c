@@ -12,6 +12,7 @@ enum {
 	SUCCESSION_US = 2 * SECOND,
 	BEATS_PER_TRUST = 4,
 	BEAT_LEAST_US = 50 * MS,
+	PERMIT_REACH_US = 200 * MS, /* as in core/building.c */
 };
 
 static int64_t beat_interval_us(const struct post *post)
@@ -134,7 +135,7 @@ static void on_place_due(struct errand *errand)
 static void ask_place(struct post *post)
 {
 	int64_t left_us = post->alone.used_us - post_store_clock(post);
-	if (left_us <= 0)
+	if (left_us <= 0 || left_us > PERMIT_REACH_US)
 		ask(post, CARGO_PLACE);
 	else
 		node_at(post->node, &post->place_due, post->node->fleet->vtime.now_us + left_us,

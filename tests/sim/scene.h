@@ -36,7 +36,7 @@
 	X(REFUSE, refuse, "the origin takes no connections")                                       \
 	X(CRASH, crash, "the origin breaks all connections, its statements end")                   \
 	X(DROP, drop, "connections to the origin break, its statements go on for a while")         \
-	X(SKEW, skew, "hosts' clocks drift")                                                       \
+	X(SKEW, skew, "hosts' clocks drift, and show the wrong time of day")                       \
 	X(LEAVE, leave, "clients go away while they wait")
 
 enum trouble {

@@ -105,9 +105,11 @@ static uint64_t fence_after(const struct shared_key *key, uint64_t known, int64_
 	return fence + 1;
 }
 
-static bool is_single_row(const struct store_op *op)
+/* Not by op->key.keyspace, whose daemon may have died since. */
+static const struct policy *policy_of(const struct shared *shared, const struct shared_key *key)
 {
-	return op->key.keyspace->policy->single_row;
+	const struct scene *scene = &shared->fleet->scene;
+	return &scene->policies[scene->keys[number_of(shared, key)].keyspace];
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
@@ -158,9 +160,9 @@ static void do_load(struct shared *shared, struct store_op *op)
 		give_failure(key, op, now_us);
 }
 
-static bool is_enough(const struct shared_key *key, const struct store_op *op, int64_t now_us)
+static bool is_enough(const struct shared *shared, const struct shared_key *key,
+		      const struct want *want, int64_t now_us)
 {
-	const struct want *want = &op->want;
 	if (!key->has_entry || !(want->fresh || want->fence_after || want->has_min_version))
 		return false;
 	if (want->fresh && key->entry.fresh_until_us <= now_us)
@@ -168,7 +170,7 @@ static bool is_enough(const struct shared_key *key, const struct store_op *op, i
 	if (want->fence_after && key->entry.fence <= want->fence_after)
 		return false;
 	return !want->has_min_version ||
-	       entry_covers(&key->entry, want->min_version, is_single_row(op));
+	       entry_covers(&key->entry, want->min_version, policy_of(shared, key)->single_row);
 }
 
 static void grant_lease(struct shared *shared, struct shared_key *key, struct store_op *op,
@@ -194,7 +196,7 @@ static void do_lease(struct shared *shared, struct store_op *op, const struct ca
 	op->floor = key->claim.floor;
 	if (claim_is_ours(&key->claim, op, now_us)) {
 		op->fence = key->claim.lease_fence;
-	} else if (is_enough(key, op, now_us)) {
+	} else if (is_enough(shared, key, &op->want, now_us)) {
 		op->outcome = STORE_ENOUGH;
 		give_entry(key, op);
 	} else if (failed_left(&key->claim, now_us) > 0) {
@@ -216,7 +218,7 @@ static void do_renew(struct shared *shared, struct store_op *op)
 	struct shared_claim *claim = &key->claim;
 	int64_t now_us = shared_now(shared), length_us = op->length_us;
 	int64_t end_us =
-		claim->granted_at_us + op->key.keyspace->policy->build_timeout_us + LEASE_BESIDE_US;
+		claim->granted_at_us + policy_of(shared, key)->build_timeout_us + LEASE_BESIDE_US;
 	op->floor = claim->floor;
 	if (length_us > end_us - now_us)
 		length_us = end_us - now_us;
@@ -257,13 +259,14 @@ static void do_save(struct shared *shared, struct store_op *op)
 		return;
 	}
 	bool waited = claim_end_lease(claim);
-	bool keep = !had_entry || entry_supersedes(&entry, &key->entry, is_single_row(op));
+	bool keep = !had_entry ||
+		    entry_supersedes(&entry, &key->entry, policy_of(shared, key)->single_row);
 	if (claim->floor >= entry.fence) {
 		keep = keep && !entry.absent && !claim->hard;
 		/* Stale for as long as counted from when it was made. */
 		entry_soft_expire(&entry, now_us,
 				  entry.generated_at_us - now_us +
-					  op->key.keyspace->policy->stale_us);
+					  policy_of(shared, key)->stale_us);
 	}
 	if (keep)
 		put_entry(shared, key, &entry);
@@ -309,7 +312,7 @@ static void do_invalidate(struct shared *shared, struct store_op *op)
 	int64_t now_us = shared_now(shared);
 	if (key->has_entry)
 		entry_soft_expire(&key->entry, now_us,
-				  op->hard ? 0 : op->key.keyspace->policy->stale_us);
+				  op->hard ? 0 : policy_of(shared, key)->stale_us);
 	/* A build that was under way at a hard change stays forbidden when a soft one follows. */
 	bool under_hard =
 		claim->hard && lease_left(claim, now_us) > 0 && claim->floor >= claim->lease_fence;

@@ -55,7 +55,7 @@ struct shared_data {
 	struct shared_place *places; /* owned; scene->nodes */
 	bool has_permits;
 	uint64_t permits_run; /* the server that has written them */
-	int64_t next_us; /* when the next permit's start may be */
+	int64_t next_us;      /* when the next permit's start may be */
 	bool has_beat;
 	uint64_t beat_holder, beat_number;
 	int64_t beat_until_us;

@@ -65,8 +65,8 @@ static void pay_share(struct shared *shared)
 {
 	struct shared_data *data = &shared->data;
 	int64_t now_us = shared_now(shared);
-	data->next_us = (data->next_us > now_us ? data->next_us : now_us) +
-			permit_interval_us(shared);
+	data->next_us =
+		(data->next_us > now_us ? data->next_us : now_us) + permit_interval_us(shared);
 }
 
 int shared_place(struct shared *shared, const struct caller *caller, bool *ret_succeeds)
