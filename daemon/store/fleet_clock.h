@@ -45,8 +45,8 @@ void fleet_clock_init(struct fleet_clock *clock, int64_t local_us, int64_t time_
 void fleet_clock_begin(struct fleet_clock *clock);
 
 /* Takes what the store's clock said between these two local moments. The first sample sets now,
-   too, unless that has begun by the host's time of day: then they part. Returns by how much the store's
-   clock has jumped since the last one: 0, or more than a second, either way. */
+   too, unless that has begun by the host's time of day: then they part. Returns by how much the
+   store's clock has jumped since the last one: 0, or more than a second, either way. */
 int64_t fleet_clock_sample(struct fleet_clock *clock, int64_t sent_us, int64_t received_us,
 			   int64_t store_us);
 
