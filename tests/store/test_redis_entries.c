@@ -393,87 +393,6 @@ Test(redis_entries, the_floor_lives_as_long_as_the_lease)
 	cr_assert_gt(server_number(&fleet.server, "PTTL t:c:{rows:1}"), 3600 * 1000);
 }
 
-/* ---- who is told ------------------------------------------------------------------------- */
-
-/* Waits until all that was published has arrived: this comes after it. */
-static void await_news(struct daemon *daemon)
-{
-	static int mark;
-	char key[32];
-	snprintf(key, sizeof(key), "views:mark%d", ++mark);
-	invalidate(a, key, false);
-	AWAIT(&fleet,
-	      daemon->told_count > 0 && strcmp(daemon->told[daemon->told_count - 1].key, key) == 0);
-	daemon->told_count--;
-}
-
-Test(redis_entries, a_first_save_that_nobody_waits_for_is_not_told)
-{
-	put("rows:1", 1, "value");
-	await_news(b);
-	cr_assert_eq(b->told_count, 0);
-}
-
-Test(redis_entries, who_waits_for_the_lease_is_told_of_the_save)
-{
-	uint64_t fence = lease(a, "rows:1", 7);
-	cr_assert_eq(do_lease(&doing, b, "rows:1", 8), STORE_HELD);
-	cr_assert_eq(do_save(&doing, a, "rows:1", 7, fence, 1, "value"), STORE_DONE);
-	await_news(b);
-	cr_assert_eq(b->told_count, 1);
-	cr_assert_str_eq(b->told[0].key, "rows:1");
-	cr_assert(!b->told[0].changed && b->told[0].fence == fence);
-}
-
-Test(redis_entries, who_waits_for_the_lease_is_told_of_its_end)
-{
-	lease(a, "rows:1", 7);
-	cr_assert_eq(do_lease(&doing, b, "rows:1", 8), STORE_HELD);
-	cr_assert_eq(do_lease(&doing, b, "rows:1", 9), STORE_HELD);
-	do_release(&doing, a, "rows:1", 7);
-	await_news(b);
-	cr_assert_eq(b->told_count, 1, "once");
-	cr_assert_str_eq(b->told[0].key, "rows:1");
-	lease(a, "rows:1", 7);
-	do_release(&doing, a, "rows:1", 7);
-	await_news(b);
-	cr_assert_eq(b->told_count, 1, "nobody waited for this one");
-}
-
-Test(redis_entries, who_waits_stays_noted_when_a_lease_lapses)
-{
-	doing_init(&doing, a, STORE_LEASE, "rows:1", 7);
-	doing.op.length_us = 300000;
-	doing_wait(&doing, a);
-	cr_assert_eq(do_lease(&doing, b, "rows:1", 8), STORE_HELD);
-	do
-		do_lease(&doing, a, "rows:1", 9);
-	while (doing.op.outcome == STORE_HELD);
-	do_release(&doing, a, "rows:1", 9);
-	await_news(b);
-	cr_assert_eq(b->told_count, 1);
-}
-
-Test(redis_entries, a_replaced_entry_is_told)
-{
-	put("rows:1", 1, "value");
-	put("rows:1", 2, "newer");
-	await_news(b);
-	cr_assert_eq(b->told_count, 1);
-	cr_assert_str_eq(b->told[0].key, "rows:1");
-	do_load(&doing, b, "rows:1");
-	cr_assert_eq(b->told[0].fence, doing.op.entry.fence);
-	doing_free(&doing);
-}
-
-Test(redis_entries, changes_go_to_all)
-{
-	uint64_t floor = invalidate(a, "rows:{x}:%25", true);
-	AWAIT(&fleet, a->told_count > 0 && b->told_count > 0);
-	cr_assert_str_eq(b->told[0].key, "rows:{x}:%25");
-	cr_assert(b->told[0].changed && b->told[0].hard && b->told[0].fence == floor);
-}
-
 /* ---- foreign bytes ----------------------------------------------------------------------- */
 
 Test(redis_entries, what_others_put_there_is_no_entry_and_is_replaced)
@@ -516,23 +435,4 @@ Test(redis_entries, keys_stay_apart_whatever_they_hold)
 		if (i != 4)
 			cr_assert_str_eq(stored(keys[i]), keys[i]);
 	cr_assert_str_eq(stored(keys[4]), keys[0]);
-}
-
-Test(redis_entries, two_prefixes_and_two_databases_are_two_fleets)
-{
-	struct daemon *other;
-	put("rows:1", 1, "value");
-	fleet.options.prefix = "u:";
-	other = fleet_add(&fleet);
-	do_load(&doing, other, "rows:1");
-	cr_assert_not(doing.op.has_entry);
-	fleet.options.prefix = "t:";
-	fleet.url.db = 1;
-	other = fleet_add(&fleet);
-	do_load(&doing, other, "rows:1");
-	cr_assert_not(doing.op.has_entry);
-	invalidate(other, "rows:1", false);
-	AWAIT(&fleet, other->told_count > 0);
-	await_news(b);
-	cr_assert_eq(b->told_count, 0, "channels know no databases, but names do");
 }
