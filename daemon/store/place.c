@@ -75,13 +75,16 @@ void place_not_taken(struct place *place)
 int place_given(struct place *place, int number)
 {
 	CHECK(number == PLACE_NONE || (number >= 0 && (uint32_t)number < place->fleet));
-	bool is_news = number != place->number || place->before != 0;
+	if (number != place->number)
+		place->kept = false;
 	place->number = number;
 	place->full = number == PLACE_NONE;
 	if (number == PLACE_NONE)
 		return 0;
-	place->before = 0;
-	return is_news && place->path[0] ? place_write(place) : 0;
+	if (place->kept || !place->path[0])
+		return 0;
+	place->kept = true;
+	return place_write(place);
 }
 
 bool place_is_alone(const struct place *place, int64_t local_us, uint32_t *ret_place,

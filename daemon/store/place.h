@@ -27,7 +27,9 @@ struct place {
 	bool full;  /* … the fleet has none for us */
 	uint32_t fleet;
 	uint64_t token;     /* of this process */
-	uint64_t before;    /* of the one before, while that may still hold the place; 0: none */
+	uint64_t before;    /* of the one before, whose last heartbeat may come after our first; 0:
+			       none */
+	bool kept;          /* in the file, as far as that could be written */
 	int64_t gone_at_us; /* the last heartbeat that may have got through has ended by then */
 	int64_t was_gone_at_us;
 	char path[PLACE_PATH_MAX]; /* empty: not kept */

@@ -353,6 +353,22 @@ Test(redis_permits, a_restarted_daemon_frees_what_its_predecessor_held)
 	remove_state();
 }
 
+Test(redis_permits, the_last_heartbeat_of_a_predecessor_may_come_late)
+{
+	char token[17];
+	cr_assert_not_null(mkdtemp(state_dir));
+	fleet.options.state_dir = state_dir;
+	struct daemon *first = fleet_add(&fleet);
+	snprintf(token, sizeof(token), "%s", server_ask(&fleet.server, "HGET t:{fleet}:holders 0"));
+	daemon_close(first);
+	struct daemon *second = fleet_add(&fleet);
+	cr_assert_eq(daemon_stats(second).place, 0);
+	server_ask(&fleet.server, "HSET t:{fleet}:holders 0 %s", token);
+	AWAIT(&fleet, strcmp(server_ask(&fleet.server, "HGET t:{fleet}:holders 0"), token) != 0);
+	cr_assert_eq(daemon_stats(second).place, 0);
+	remove_state();
+}
+
 Test(redis_permits, a_restarted_daemon_keeps_what_it_took_itself)
 {
 	cr_assert_not_null(mkdtemp(state_dir));

@@ -35,7 +35,7 @@ Test(place, a_restarted_daemon_remembers_its_place_and_who_it_was)
 	cr_assert_eq(second.number, 7);
 	cr_assert_eq(second.before, 0xabcdef);
 	cr_assert_eq(place_given(&second, 7), 0);
-	cr_assert_eq(second.before, 0, "it is the successor no more");
+	cr_assert_eq(second.before, 0xabcdef, "whose last heartbeat may still come");
 	place_init(&first, folder, 10, 0x77, 0);
 	cr_assert_eq(first.before, 0x123);
 }
