@@ -184,7 +184,7 @@ keyspaces:
         """Whether PostgreSQL runs the query for anyone: nothing else is asked for here."""
         ((running,),) = self.postgres.sql("""
             SELECT count(*) FROM pg_stat_activity
-            WHERE state = 'active' AND usename = 'segard' AND query LIKE '%product_page%'""", dbname="shop")
+            WHERE state = 'active' AND usename = 'segard' AND query LIKE 'WITH segar_g%'""", dbname="shop")
         return running == 1
 
     def play_on(self):
