@@ -148,7 +148,8 @@ def test_a_backend_stuck_sending_to_a_paused_builder_is_ended(origin, make_fleet
     wait_until(lambda: origin.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'"
                                   " AND datname = current_database()") == [(1,)], what="a stuck backend")
     assert fleet[1].client().get("text:big")["value"].startswith(b"newer")
-    assert fleet[1].stats()["origin_evictions"] == 1
+    # a backend takes its time to end, in which a second try may find it still there
+    assert fleet[1].stats()["origin_evictions"] >= 1
     fleet[0].process.signal(signal.SIGCONT)
     collect(old)
     fleet.wait_rest()
