@@ -111,6 +111,15 @@ static bool start_refresh(struct pump *pump, const struct query *query, enum pri
 	return refresh.joined;
 }
 
+/* A hit that is due for a refresh starts none where one is under way: of that it wants nothing. So
+   all but the first of a stale key's hits are plain calls, too. */
+static void refresh_behind(struct pump *pump, const struct query *query, enum priority priority)
+{
+	bool plain = query->kind == QUERY_GET && !query->has_min_version;
+	if (!plain || !engine_flight(pump->engine, &query->key))
+		start_refresh(pump, query, priority, 0, false);
+}
+
 /* wait_us 0: the answer is now what is at hand; the flight goes on as long as the keyspace's own
    deadline would have waited for it. */
 static void answer_now(struct pump *pump, const struct query *query, int64_t now_us,
@@ -147,10 +156,10 @@ enum lookup pump_lookup(struct pump *pump, const struct query *query, int64_t no
 	case ENGINE_HIT:
 		return LOOKUP_ANSWER;
 	case ENGINE_HIT_REFRESH:
-		start_refresh(pump, query, PRIORITY_REFRESH, 0, false);
+		refresh_behind(pump, query, PRIORITY_REFRESH);
 		return LOOKUP_ANSWER;
 	case ENGINE_HIT_EARLY:
-		start_refresh(pump, query, PRIORITY_EARLY, 0, false);
+		refresh_behind(pump, query, PRIORITY_EARLY);
 		return LOOKUP_ANSWER;
 	case ENGINE_MISS:
 		break;

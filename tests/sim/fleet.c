@@ -9,17 +9,22 @@
 enum {
 	REST_US = 40 * SECOND, /* by then all is at rest */
 	ASIDE_US = SECOND,     /* what is on the way arrives */
+	LINE_BYTES = 512,
 	STEPS_MAX = 200 * 1000 * 1000,
 };
 
-void fleet_trace(const struct fleet *fleet, const char *format, ...)
+void fleet_trace(struct fleet *fleet, const char *format, ...)
 {
+	char line[LINE_BYTES];
 	va_list args;
-	printf("t=%.6f ", (double)fleet->vtime.now_us / SECOND);
+	int len = snprintf(line, sizeof(line), "t=%.6f ", (double)fleet->vtime.now_us / SECOND);
 	va_start(args, format);
-	vprintf(format, args);
+	vsnprintf(line + len, sizeof(line) - (size_t)len, format, args);
 	va_end(args);
-	putchar('\n');
+	for (const char *at = line; *at; at++) /* FNV-1a */
+		fleet->trace_sum = (fleet->trace_sum ^ (unsigned char)*at) * 0x100000001b3u;
+	if (fleet->tracing == TRACE_PRINT)
+		puts(line);
 }
 
 void fleet_tell(struct fleet *fleet, const struct tiding *tiding)
@@ -36,7 +41,7 @@ void fleet_start_node(struct node *node)
 }
 
 /* What the scene is made of, as the trace's first lines. */
-static void trace_scene(const struct fleet *fleet)
+static void trace_scene(struct fleet *fleet)
 {
 	const struct scene *scene = &fleet->scene;
 	trace(fleet,
@@ -121,17 +126,18 @@ static void close_fleet(struct fleet *fleet)
 	free(fleet->nodes);
 }
 
-struct outcome fleet_play(uint64_t seed, const struct scene_options *options, bool traced)
+struct outcome fleet_play(uint64_t seed, const struct scene_options *options, enum tracing tracing)
 {
 	struct fleet *fleet = calloc(1, sizeof(*fleet));
 	CHECK(fleet);
-	fleet->traced = traced;
+	fleet->tracing = tracing;
 	scene_draw(&fleet->scene, seed, options);
 	trace_scene(fleet);
 	open_fleet(fleet);
 	run_until(fleet, fleet->scene.length_us);
 	come_to_rest(fleet);
 	struct outcome outcome = { .digest = fleet->judge.digest,
+				   .trace = fleet->trace_sum,
 				   .steps = fleet->vtime.steps,
 				   .builds = fleet->judge.builds_count - 1,
 				   .replies = fleet->judge.replies,

@@ -23,6 +23,9 @@
 #include "vtime.h"
 #include "weather.h"
 
+/* The trace: every event in its own line, printed, or only summed up. */
+enum tracing { TRACE_NOT, TRACE_SUM, TRACE_PRINT };
+
 struct fleet {
 	struct scene scene;
 	struct vtime vtime;
@@ -34,16 +37,17 @@ struct fleet {
 	struct crowd crowd;
 	struct troubles troubles;
 	struct judge judge;
-	bool traced;
+	enum tracing tracing;
+	uint64_t trace_sum;
 };
 
-/* What came of a run. */
+/* What came of a run. `trace` sums up its trace, if that was made. */
 struct outcome {
-	uint64_t digest, steps, builds, replies, errors, hits;
+	uint64_t digest, trace, steps, builds, replies, errors, hits;
 };
 
 /* Plays the scene of the seed from beginning to end. A broken promise ends the process. */
-struct outcome fleet_play(uint64_t seed, const struct scene_options *options, bool traced);
+struct outcome fleet_play(uint64_t seed, const struct scene_options *options, enum tracing tracing);
 
 /* Starts a daemon that is down. */
 void fleet_start_node(struct node *node);
@@ -52,6 +56,7 @@ void fleet_start_node(struct node *node);
 void fleet_tell(struct fleet *fleet, const struct tiding *tiding);
 
 /* One line of the trace: `t=` and then key=value pairs. */
-void fleet_trace(const struct fleet *fleet, const char *format, ...)
+void fleet_trace(struct fleet *fleet, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-#define trace(fleet, ...) ((fleet)->traced ? fleet_trace(fleet, __VA_ARGS__) : (void)0)
+#define trace(fleet, ...)                                                                          \
+	((fleet)->tracing != TRACE_NOT ? fleet_trace(fleet, __VA_ARGS__) : (void)0)

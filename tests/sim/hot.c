@@ -8,8 +8,10 @@ enum { HORIZON_US = SECOND };
 /* What one arrival is told, without what differs by its time alone. */
 struct told {
 	enum engine_lookup lookup;
-	enum early early; /* a draw is more than an answer */
+	bool draws;   /* the moment of the early refresh */
+	bool trusted; /* so far: who sees trust end, ends it */
 	bool flying;
+	enum entry_phase phase; /* there is a miss before it, where trust is lost, and one after */
 	enum answer_state state;
 	enum answer_reason reason;
 	const struct value *value;
@@ -42,10 +44,13 @@ static struct told probe(struct node *node, const struct query *query, int64_t t
 	struct rng rng = engine->rng;
 	struct answer answer = { 0 };
 	struct told told = { 0 };
+	int64_t clock_us = node_now_at(node, true_us);
 	if (ne)
 		before = *ne;
-	told.lookup = engine_lookup(engine, query, node_now_at(node, true_us), &answer);
-	told.early = ne ? ne->early : 0;
+	told.lookup = engine_lookup(engine, query, clock_us, &answer);
+	told.draws = ne && ne->early != before.early;
+	told.trusted = !engine->trusted || clock_us < engine->trusted_until_us;
+	told.phase = ne ? entry_phase(&ne->entry, clock_us) : ENTRY_DEAD;
 	told.flying = engine_flight(engine, &query->key) != NULL;
 	told.state = answer.state;
 	told.reason = answer.reason;
@@ -59,14 +64,17 @@ static struct told probe(struct node *node, const struct query *query, int64_t t
 
 static bool is_same(const struct told *a, const struct told *b)
 {
-	return a->lookup == b->lookup && a->early == b->early && a->flying == b->flying &&
-	       a->state == b->state && a->reason == b->reason && a->value == b->value;
+	return a->lookup == b->lookup && a->draws == b->draws && a->trusted == b->trusted &&
+	       a->flying == b->flying && a->phase == b->phase && a->state == b->state &&
+	       a->reason == b->reason && a->value == b->value;
 }
 
 /* Whether nothing comes of it but the answer: a refresh that is under way is not started again, and
    where all readers wait none asks. */
 static bool is_plain(const struct hot *hot, const struct told *told)
 {
+	if (told->draws || !told->trusted)
+		return false;
 	switch (told->lookup) {
 	case ENGINE_HIT:
 		return true;
@@ -86,8 +94,8 @@ static void look_up(struct node *node, const struct query *query, int64_t true_u
 {
 	struct answer answer;
 	int64_t clock_us = node_now_at(node, true_us);
-	if (engine_lookup(node->engine, query, clock_us, &answer) != ENGINE_MISS)
-		judge_on_hit(&node->fleet->judge, node, query, &answer, true_us, clock_us);
+	CHECK(engine_lookup(node->engine, query, clock_us, &answer) != ENGINE_MISS);
+	judge_on_hit(&node->fleet->judge, node, query, &answer, true_us, clock_us);
 }
 
 /* What the engine itself counts, for `n` more like the last one looked up. */
@@ -114,15 +122,17 @@ void hot_settle(struct node *node)
 	int64_t last_us = hot->next_us + (int64_t)(n - 1) * hot->period_us;
 	struct query query;
 	hot_query(node, &query);
-	bool hit = probe(node, &query, last_us).lookup != ENGINE_MISS;
-	look_up(node, &query, hot->next_us);
-	if (n > 1) {
+	/* Where all readers wait already the others do not ask. */
+	if (probe(node, &query, last_us).lookup != ENGINE_MISS) {
 		struct engine_counters before = node->engine->counters;
-		look_up(node, &query, last_us);
-		add_hits(node->engine, &query, &before, n - 2);
-	}
-	if (hit)
+		look_up(node, &query, hot->next_us);
+		if (n > 1) {
+			before = node->engine->counters;
+			look_up(node, &query, last_us);
+			add_hits(node->engine, &query, &before, n - 2);
+		}
 		hot->hits += n;
+	}
 	hot->next_us = last_us + hot->period_us;
 }
 

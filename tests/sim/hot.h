@@ -1,14 +1,25 @@
 /* The hot key's readers at one daemon: thousands of gets a second, most of which are equal.
  *
- * Between two events of a daemon its engine does not change, and what a lookup says of a key then
- * changes with time in one direction only: fresh, stale, dead. So where the first and the last of a
- * row of arrivals are told the same, all between are. After each event of the daemon the first
- * arrival that will be told something else is found by halving, with the daemon's own
- * engine_lookup; those before it are counted when the next event comes, and the first and the last
- * of them are looked up in earnest, and judged. Each arrival that is not a plain hit is run.
+ * Why counting equals running. Between two events of a daemon its engine changes by nothing but the
+ * lookups themselves, and what a lookup says then depends on the time alone, and only ever goes on:
+ * fresh, early refresh to be drawn, drawn, due; fresh again; stale, to be retried; dead; or, where
+ * trust is lost: a miss, stale, dead. Each of these ends by one comparison of the time with a
+ * number that stands still, and none comes twice (of the two misses the entry's phase tells). So
+ * where the first and the last of a row of arrivals are told the same, all between are, and a
+ * lookup that is told so (a plain one) leaves nothing behind but numbers that count it. After each
+ * event of the daemon the first arrival that is told something else, or is not plain, is found by
+ * halving, with the daemon's own engine_lookup, whose traces are wiped out; it is run through the
+ * pump at its own moment, after all else of that moment. Those before it are counted when the next
+ * event comes: the first and the last are looked up in earnest, by the clock as it was at their
+ * moments, and judged.
  *
- * With scene->one_by_one every arrival is run through the pump at its own moment: a test holds the
- * two against each other.
+ * Not plain is whatever has an effect or draws a number: a miss, a hit that starts a refresh, the
+ * draw of an early refresh's moment (it depends on the hits so far), an arrival that sees trust
+ * end. The daemon's clock may be read ahead and behind, as it is one line between two events.
+ *
+ * With scene->one_by_one every arrival is run through the pump at its own moment. `sim --compare`
+ * plays seeds both ways: all that happens (the trace, line by line) and the state at the end of
+ * each daemon's life must be the same.
  */
 #pragma once
 

@@ -111,7 +111,7 @@ static bool is_demanded(struct node *node, int key, const struct store_op *op)
 	const struct flight *flight = node->engine ? engine_flight(node->engine, &its) : NULL;
 	int64_t since_us = node->fleet->vtime.now_us - POST_VALUES_US;
 	if (flight && flight->token == op->token)
-		since_us = node->fleet->vtime.now_us - (node_now(node) - flight->created_at_us);
+		since_us = node->fleet->vtime.now_us - (node_clock(node) - flight->created_at_us);
 	/* An invalidation whose answer was lost is one too, until it is given up and built after.
 	 */
 	return node->demanded_us[key] >= since_us - WAIT_MOST_US ||
@@ -141,7 +141,7 @@ static bool is_outdated(struct node *node, const struct store_op *op, const stru
 		   (ne->entry.fence == entry->fence && ne->entry.changed)))
 		return true;
 	return single_row && entry->has_version &&
-	       ghosts_know_better(&near->ghosts, op->key.hash, entry->version, node_now(node));
+	       ghosts_know_better(&near->ghosts, op->key.hash, entry->version, node_clock(node));
 }
 
 /* A lease is given over a fresh entry only to who wants a newer one. */
@@ -294,7 +294,7 @@ static void check_not_fresh(struct judge *judge, struct node *node, const struct
 			    const struct flight *flight)
 {
 	const struct near_entry *ne = near_find(&node->engine->near, &build->key);
-	int64_t now_us = node_now(node);
+	int64_t now_us = node_clock(node);
 	bool served = ne && ne->generation == build->key.keyspace->generation;
 	struct store_op op = { .key = build->key, .token = flight->token };
 	int key = scene_find(&node->fleet->scene, build->key.bytes, build->key.len);

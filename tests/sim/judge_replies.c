@@ -317,7 +317,7 @@ static void check_deadline(const struct told *told, const struct call *call)
 void judge_on_reply(struct judge *judge, struct call *call, const struct answer *answer)
 {
 	struct told told = told_of(judge, call->node, &call->request.query, answer,
-				   judge->fleet->vtime.now_us, node_now(call->node));
+				   judge->fleet->vtime.now_us, node_clock(call->node));
 	told.asked_us = call->asked_us;
 	told.asked_clock_us = call->asked_clock_us;
 	told.connection = call->connection;

@@ -4,6 +4,7 @@
  *   sim --seeds 500 --from 1   seeds 1 to 500
  *   sim --list seeds.txt       the seeds of a file, the regressions
  *   sim --seed 42 --trace      one seed, with all that happens in it
+ *   sim --seeds 40 --compare   equal hits counted and run one by one: the same comes of it (hot.h)
  *   sim --seed 42 --shrink     which kinds of trouble, how many daemons and seconds it takes
  *
  * Each seed is played in a process of its own, so that a failed check of the core is one broken
@@ -33,16 +34,59 @@ struct settings {
 	struct scene_options options;
 	uint64_t from, seeds;
 	const char *list;
-	bool traced, shrinks;
+	bool traced, shrinks, compares;
 	int jobs;
 };
 
 /* ---- one seed ----------------------------------------------------------------------------- */
 
-static void play(uint64_t seed, const struct scene_options *options, bool traced)
+/* In a process of its own: what an allocation costs depends on those before. */
+static struct outcome play_apart(uint64_t seed, const struct scene_options *options)
 {
+	struct outcome outcome;
+	int ends[2], status;
+	CHECK(pipe(ends) == 0);
+	fflush(NULL);
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(PLAY_SECONDS_MAX);
+		outcome = fleet_play(seed, options, TRACE_SUM);
+		_Exit(write(ends[1], &outcome, sizeof(outcome)) != sizeof(outcome));
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	if (status != 0)
+		exit(EXIT_FAILURE);
+	CHECK(read(ends[0], &outcome, sizeof(outcome)) == sizeof(outcome));
+	close(ends[0]);
+	close(ends[1]);
+	return outcome;
+}
+
+/* Equal hits counted and run: the same must come of it. */
+static void compare(uint64_t seed, const struct scene_options *options)
+{
+	struct scene_options other = *options;
+	other.one_by_one = !options->one_by_one;
+	struct outcome counted = play_apart(seed, options), run = play_apart(seed, &other);
+	bool same = counted.digest == run.digest && counted.trace == run.trace &&
+		    counted.hits == run.hits;
+	printf("%s digest=%016" PRIx64 ",%016" PRIx64 " trace=%016" PRIx64 ",%016" PRIx64
+	       " hits=%" PRIu64 ",%" PRIu64 " steps=%" PRIu64 ",%" PRIu64 "\n",
+	       same ? "same" : "broken=\"counting equals running\"", counted.digest, run.digest,
+	       counted.trace, run.trace, counted.hits, run.hits, counted.steps, run.steps);
+	if (!same)
+		exit(EXIT_FAILURE);
+}
+
+static void play(uint64_t seed, const struct scene_options *options, enum tracing tracing)
+{
+	if (tracing == TRACE_SUM) {
+		compare(seed, options);
+		return;
+	}
 	alarm(PLAY_SECONDS_MAX); /* a world that goes round in a circle is broken too */
-	struct outcome outcome = fleet_play(seed, options, traced);
+	struct outcome outcome = fleet_play(seed, options, tracing);
 	printf("seed=%" PRIu64 " digest=%016" PRIx64 " builds=%" PRIu64 " replies=%" PRIu64
 	       " errors=%" PRIu64 " hits=%" PRIu64 " steps=%" PRIu64 "\n",
 	       seed, outcome.digest, outcome.builds, outcome.replies, outcome.errors, outcome.hits,
@@ -58,7 +102,7 @@ struct job {
 };
 
 static void job_start(struct job *job, uint64_t seed, const struct scene_options *options,
-		      bool traced)
+		      enum tracing tracing)
 {
 	job->seed = seed;
 	job->options = *options;
@@ -71,7 +115,7 @@ static void job_start(struct job *job, uint64_t seed, const struct scene_options
 		return;
 	dup2(fileno(job->output), STDOUT_FILENO);
 	dup2(fileno(job->output), STDERR_FILENO);
-	play(seed, options, traced);
+	play(seed, options, tracing);
 	exit(EXIT_SUCCESS);
 }
 
@@ -107,7 +151,7 @@ static bool play_quietly(uint64_t seed, const struct scene_options *options)
 {
 	struct job job = { 0 };
 	bool well;
-	job_start(&job, seed, options, false);
+	job_start(&job, seed, options, TRACE_NOT);
 	fclose(jobs_wait(&job, &well).output);
 	return well;
 }
@@ -149,7 +193,7 @@ static void show_broken(uint64_t seed, const struct scene_options *options)
 {
 	struct job job = { 0 }, done;
 	bool well;
-	job_start(&job, seed, options, true);
+	job_start(&job, seed, options, TRACE_PRINT);
 	done = jobs_wait(&job, &well);
 	job_show(&done, TAIL_LINES);
 	fclose(done.output);
@@ -211,7 +255,7 @@ static uint32_t parse_kinds(const char *text)
 
 static void usage(void)
 {
-	puts("usage: sim [--seeds N] [--from N] [--list FILE] [--jobs N]\n"
+	puts("usage: sim [--seeds N] [--from N] [--list FILE] [--jobs N] [--compare]\n"
 	     "       sim --seed N [--trace | --shrink]\n"
 	     "  --nodes N  --seconds N  --hot N (reads of one key a second, at each daemon)\n"
 	     "  --only KINDS  --without KINDS  --one-by-one\n"
@@ -234,6 +278,7 @@ enum {
 	OPTION_ONLY,
 	OPTION_WITHOUT,
 	OPTION_ONE_BY_ONE,
+	OPTION_COMPARE,
 	OPTION_HELP,
 };
 
@@ -251,6 +296,7 @@ static const struct option long_options[] = {
 	{ "only", required_argument, NULL, OPTION_ONLY },
 	{ "without", required_argument, NULL, OPTION_WITHOUT },
 	{ "one-by-one", no_argument, NULL, OPTION_ONE_BY_ONE },
+	{ "compare", no_argument, NULL, OPTION_COMPARE },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ 0 },
 };
@@ -299,6 +345,9 @@ static void set(struct settings *settings, int option, const char *text)
 		return;
 	case OPTION_ONE_BY_ONE:
 		options->one_by_one = true;
+		return;
+	case OPTION_COMPARE:
+		settings->compares = true;
 		return;
 	case OPTION_HELP:
 		usage();
@@ -397,7 +446,8 @@ static int play_all(const struct settings *settings)
 			struct job *job = jobs;
 			while (job->pid != 0)
 				job++;
-			job_start(job, play->seed, &play->options, false);
+			job_start(job, play->seed, &play->options,
+				  settings->compares ? TRACE_SUM : TRACE_NOT);
 			continue;
 		}
 		bool well;
@@ -422,7 +472,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (settings.traced)
-		play(settings.from, &settings.options, true);
+		play(settings.from, &settings.options, TRACE_PRINT);
 	else if (settings.shrinks)
 		shrink(settings.from, &settings.options);
 	else

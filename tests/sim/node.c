@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "fleet.h"
+#include "imprint.h"
 
 enum { BURIAL_STEPS_MAX = 1000000 };
 
@@ -57,7 +58,8 @@ void node_at_late(struct node *node, struct errand *errand, int64_t at_us,
 		  void (*run)(struct errand *errand))
 {
 	errand_set(node, errand, run, NULL);
-	vtime_set_late(&node->fleet->vtime, &errand->timer, at_us, errand_fire);
+	vtime_set_late(&node->fleet->vtime, &errand->timer, at_us, (uint32_t)node->number,
+		       errand_fire);
 }
 
 void node_cancel(struct errand *errand)
@@ -108,6 +110,11 @@ int64_t node_now_at(const struct node *node, int64_t true_us)
 {
 	struct fleet_clock clock = node->post.clock;
 	return fleet_clock_now(&clock, local_at(node, true_us));
+}
+
+int64_t node_clock(const struct node *node)
+{
+	return node_now_at(node, node->fleet->vtime.now_us);
 }
 
 static int64_t host_now(void *impl)
@@ -227,6 +234,7 @@ static void close_core(struct node *node)
 {
 	node->buried = true;
 	errands_drop(node);
+	judge_mix(&node->fleet->judge, imprint_of(node));
 	post_abandon(&node->post);
 	post_close(&node->post);
 	CHECK(list_empty(&node->calls) && list_empty(&node->statements));

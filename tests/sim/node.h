@@ -76,8 +76,10 @@ int64_t node_local(const struct node *node);
 /* µs of the fleet clock, as the daemon knows it. */
 int64_t node_now(struct node *node);
 
-/* What it will know, or knew, at a moment in true time, if it hears of no other till then. */
+/* What it will know, or knew, at a moment in true time, if it hears of no other till then; and now.
+   Nothing of the daemon changes by it, so the judge looks this way. */
 int64_t node_now_at(const struct node *node, int64_t true_us);
+int64_t node_clock(const struct node *node);
 
 /* How wrong it has been so far about the store's clock. */
 int64_t node_measure(struct node *node);

@@ -1,6 +1,8 @@
 /* The way between a daemon and the shared store: what Redis' adapter is in the daemon.
  *
- *   post.c        operations as parcels: there, back, late, twice or never; core's store interface
+ *   post.c        the connection; core's store interface
+ *   post_parcel.c what is sent: there, back, late, twice or never
+ *   post_ops.c    what the daemon makes of operations, their answers, and their want of one
  *   post_pulse.c  what the daemon asks for itself: time, place, heartbeat, amends
  *   post_news.c   what the store tells, as letters
  *
@@ -101,6 +103,17 @@ int64_t post_local(const struct post *post);
 int64_t post_store_clock(struct post *post);
 struct caller post_caller(const struct post *post);
 void post_send(struct post *post, enum cargo cargo, const struct store_op *amend);
+void post_send_op(struct post *post, struct store_op *op);
+/* Once the connection is greeted, unless it is given up. */
+void post_send_later(struct post *post, struct store_op *op);
+void post_send_waiting(struct post *post);
+/* Nothing that was sent, or waits to be, is answered by the store any more. */
+void post_fail_all(struct post *post, enum store_error sent, enum store_error waiting);
+void post_op_fail(struct post *post, struct store_op *op, enum store_error error);
+void post_op_leaves(struct post *post, struct store_op *op);
+/* `offset_us`: from our clock to the store's, when it was sent. */
+void post_op_comes(struct post *post, struct store_op *op, const struct store_op *from,
+		   int64_t offset_us);
 void post_ready(struct post *post);
 void post_rest(struct post *post, enum store_error error);
 void post_pulse_open(struct post *post);

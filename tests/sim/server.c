@@ -268,7 +268,7 @@ static void orphan(struct statement *statement)
 {
 	int64_t check_us = vtime_of(statement)->now_us +
 			   rng_between(&statement->server->rng, 0, CONNECTION_CHECK_US);
-	if (statement->end.node.in_heap && statement->end.node.at / 2 > check_us)
+	if (statement->end.node.in_heap && vtime_due(&statement->end) > check_us)
 		end_at(statement, check_us);
 }
 

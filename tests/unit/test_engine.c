@@ -185,6 +185,21 @@ Test(engine, an_entry_that_is_hardly_read_is_not_refreshed_early)
 	cr_assert_eq(world.builds, 1);
 }
 
+Test(engine, a_stale_hit_while_a_refresh_is_under_way_is_a_plain_one)
+{
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 11 * SECOND);
+	world_get(&world, &herd[1], "a");
+	int64_t wake_at_us = world.wake_at_us;
+	world.wake_at_us = -1;
+	world_get(&world, &herd[2], "a");
+	cr_assert_eq(world.wake_at_us, -1, "the pump did more than to answer");
+	world.wake_at_us = wake_at_us;
+	ASSERT_VALUE(&herd[2], "stale", "v1");
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+}
+
 Test(engine, past_stale_until_nothing_old_is_served)
 {
 	world_get(&world, &herd[0], "a");
