@@ -192,22 +192,15 @@ static uint8_t *put_sized(uint8_t *at, uint8_t first, uint64_t number, size_t si
 	return at + 1 + size;
 }
 
-uint8_t *mp_put_int(uint8_t *at, int64_t number)
+uint8_t *mp_put_wide_int(uint8_t *at, int64_t number)
 {
 	const uint64_t bits = (uint64_t)number;
 
-	if (number >= -32 && number < 128) {
+	if (number >= 0)
+		return put_sized(at, 0xcf, bits, 8);
+	if (number >= -32) {
 		*at = (uint8_t)number;
 		return at + 1;
-	}
-	if (number >= 0) {
-		if (number <= UINT8_MAX)
-			return put_sized(at, 0xcc, bits, 1);
-		if (number <= UINT16_MAX)
-			return put_sized(at, 0xcd, bits, 2);
-		if (number <= UINT32_MAX)
-			return put_sized(at, 0xce, bits, 4);
-		return put_sized(at, 0xcf, bits, 8);
 	}
 	if (number >= INT8_MIN)
 		return put_sized(at, 0xd0, bits, 1);

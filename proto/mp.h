@@ -6,9 +6,11 @@
  */
 #pragma once
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "proto/wire.h"
 
@@ -76,9 +78,35 @@ const char *mp_type_text(enum mp_type type);
 /* Room for any number. */
 enum { MP_NUMBER_MAX = 9 };
 
+/* mp_put_int() of what is not 0 to UINT32_MAX. */
+uint8_t *mp_put_wide_int(uint8_t *at, int64_t number);
+
 /* Writes a number in its shortest encoding to `at`, where MP_NUMBER_MAX bytes must be free, and
  * returns where it ends. */
-uint8_t *mp_put_int(uint8_t *at, int64_t number);
+static inline uint8_t *mp_put_int(uint8_t *at, int64_t number)
+{
+	const uint64_t bits = (uint64_t)number;
+
+	if (bits > UINT32_MAX)
+		return mp_put_wide_int(at, number);
+	if (bits > UINT16_MAX) {
+		*at = 0xce;
+		memcpy(at + 1, &(uint32_t){ htobe32((uint32_t)bits) }, 4);
+		return at + 5;
+	}
+	if (bits > UINT8_MAX) {
+		*at = 0xcd;
+		memcpy(at + 1, &(uint16_t){ htobe16((uint16_t)bits) }, 2);
+		return at + 3;
+	}
+	if (bits < 128) {
+		*at = (uint8_t)bits;
+		return at + 1;
+	}
+	*at = 0xcc;
+	at[1] = (uint8_t)bits;
+	return at + 2;
+}
 
 /* Likewise the head of a binary of `len` bytes. */
 uint8_t *mp_put_bin_head(uint8_t *at, uint32_t len);

@@ -113,6 +113,27 @@ void result_put(struct wire_buf *b, const struct result *result)
 	b->len += (size_t)(at - from);
 }
 
+void result_put_fresh(struct wire_buf *b, uint32_t id, const struct result_fresh *fresh)
+{
+	uint8_t *at = wire_buf_reserve(b, RESPONSE_HEAD_MAX + RESULT_HEAD_MAX), *const from = at;
+
+	if (!at)
+		return;
+	at = put_literal(at, "\x94\x01");
+	at = mp_put_int(at, id);
+	at = put_literal(at, "\xc0" KEY_STATE "\xa5"
+			     "fresh" KEY_REASON "\xc0" KEY_SOURCE "\xa4near" KEY_VERSION);
+	at = fresh->has_version ? mp_put_int(at, fresh->version) : put_nil(at);
+	at = put_literal(at, KEY_AGE);
+	at = mp_put_int(at, fresh->age_ms);
+	at = put_literal(at, KEY_TTL);
+	at = mp_put_int(at, fresh->ttl_ms);
+	at = put_literal(at, KEY_STALE "\0" KEY_VALUE);
+	at = fresh->has_value ? mp_put_bin_head(at, fresh->value_len) : put_nil(at);
+	assert(at - from <= RESPONSE_HEAD_MAX + RESULT_HEAD_MAX);
+	b->len += (size_t)(at - from);
+}
+
 /* What a result's map may hold, by name. */
 enum field {
 #define FIELD_MAP(X)                                                                               \

@@ -72,6 +72,20 @@ struct result {
  * bytes must follow in the stream, if it has a value. */
 void result_put(struct wire_buf *b, const struct result *result);
 
+/* What differs between results that are fresh and from the near cache. */
+struct result_fresh {
+	int64_t version;
+	int64_t age_ms;
+	int64_t ttl_ms;
+	uint32_t value_len;
+	bool has_version;
+	bool has_value;
+};
+
+/* The hot path: a whole response with such a result, up to its value's bytes; the same bytes as
+ * rpc_put_response() and result_put() write. */
+void result_put_fresh(struct wire_buf *b, uint32_t id, const struct result_fresh *fresh);
+
 /* Reads a result's map in any order of its keys; keys that it doesn't know are skipped, so that a
  * newer daemon may tell more. False if it is no such map; `ret_result` is set only otherwise, and
  * its value borrows from `encoded`. */

@@ -258,9 +258,6 @@ void rpc_put_notification(struct wire_buf *b, const char *method, uint32_t param
 	wire_buf_array(b, params_count);
 }
 
-/* Room for "[1, id, nil," in its longest form. */
-enum { RESPONSE_HEAD_MAX = 8 };
-
 void rpc_put_response(struct wire_buf *b, uint32_t id)
 {
 	uint8_t *at = wire_buf_reserve(b, RESPONSE_HEAD_MAX), *const from = at;

@@ -65,6 +65,9 @@ void rpc_put_request(struct wire_buf *b, uint32_t id, const char *method, uint32
 void rpc_put_notification(struct wire_buf *b, const char *method, uint32_t params_count);
 void rpc_put_response(struct wire_buf *b, uint32_t id);
 
+/* Room for what that writes. */
+enum { RESPONSE_HEAD_MAX = 8 };
+
 /* A whole response with an error. `text` may hold any bytes: what is not UTF-8 becomes '?', what is
  * over WIRE_ERROR_TEXT_MAX is cut. `retry_after_ms` < 0 says nothing on when to try again. */
 void rpc_put_error(struct wire_buf *b, uint32_t id, enum status status, int64_t retry_after_ms,

@@ -52,28 +52,15 @@ static bool grow(struct wire_buf *b, size_t need)
 	return true;
 }
 
-uint8_t *wire_buf_reserve(struct wire_buf *b, size_t len)
+uint8_t *wire_buf_grow(struct wire_buf *b, size_t len)
 {
 	if (b->failed)
 		return NULL;
-	if (len > b->cap - b->len && (len > SIZE_MAX - b->len || !grow(b, b->len + len))) {
+	if (len > SIZE_MAX - b->len || !grow(b, b->len + len)) {
 		b->failed = true;
 		return NULL;
 	}
 	return b->data + b->len;
-}
-
-void wire_buf_raw(struct wire_buf *b, const void *bytes, size_t len)
-{
-	uint8_t *room;
-
-	if (len == 0)
-		return;
-	room = wire_buf_reserve(b, len);
-	if (!room)
-		return;
-	memcpy(room, bytes, len);
-	b->len += len;
 }
 
 /* What msgpack-c packs ends up here; the failure is kept by the buffer, not by the packer. */

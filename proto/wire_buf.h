@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct wire_buf {
 	uint8_t *data; /* owned, unless `wrapped`; NULL until the first byte */
@@ -40,12 +41,28 @@ static inline bool wire_buf_failed(const struct wire_buf *b)
 /* Forgets what was written after the first `len` bytes, and that it failed. */
 void wire_buf_rewind(struct wire_buf *b, size_t len);
 
+/* wire_buf_reserve() where more memory is needed first. */
+uint8_t *wire_buf_grow(struct wire_buf *b, size_t len);
+
 /* Room for `len` more bytes, to be written by hand; then add what was used to b->len. The pointer
  * is good until the next call. NULL if there is no room: the buffer has failed. */
-uint8_t *wire_buf_reserve(struct wire_buf *b, size_t len);
+static inline uint8_t *wire_buf_reserve(struct wire_buf *b, size_t len)
+{
+	if (b->failed || len > b->cap - b->len)
+		return wire_buf_grow(b, len);
+	return b->data + b->len;
+}
 
 /* Copies `len` bytes as they are. */
-void wire_buf_raw(struct wire_buf *b, const void *bytes, size_t len);
+static inline void wire_buf_raw(struct wire_buf *b, const void *bytes, size_t len)
+{
+	uint8_t *room = len > 0 ? wire_buf_reserve(b, len) : NULL;
+
+	if (!room)
+		return;
+	memcpy(room, bytes, len);
+	b->len += len;
+}
 
 /* Append one value, in its shortest encoding. */
 void wire_buf_nil(struct wire_buf *b);

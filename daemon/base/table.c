@@ -95,6 +95,16 @@ struct table_node *table_find(const struct table *table, uint64_t hash)
 	return node;
 }
 
+void table_prefetch(const struct table *table, uint64_t hash)
+{
+	__builtin_prefetch(table_bucket(table, hash));
+}
+
+struct table_node *table_peek(const struct table *table, uint64_t hash)
+{
+	return *table_bucket(table, hash);
+}
+
 struct table_node *table_next(struct table_node *node)
 {
 	uint64_t hash = node->hash;

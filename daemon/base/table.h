@@ -38,6 +38,12 @@ void table_remove(struct table *table, struct table_node *node);
 struct table_node *table_find(const struct table *table, uint64_t hash);
 struct table_node *table_next(struct table_node *node);
 
+/* Has the processor fetch what table_find() reads first, and returns that node, or NULL: which of
+ * them there is may be asked at leisure, of several hashes in turn, so that they wait for memory
+ * together. */
+void table_prefetch(const struct table *table, uint64_t hash);
+struct table_node *table_peek(const struct table *table, uint64_t hash);
+
 /* What the arrays cost, in bytes. */
 size_t table_cost(const struct table *table);
 

@@ -181,6 +181,21 @@ enum engine_lookup engine_lookup(struct engine *engine, const struct query *quer
 	return lookup_slowly(engine, query, ne, now_us, ret_answer);
 }
 
+uint64_t engine_hash(const struct engine *engine, const char *bytes, size_t len)
+{
+	return key_hash(engine->secret, bytes, len);
+}
+
+const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char *bytes, size_t len,
+			       int64_t now_us)
+{
+	struct near_entry *ne = near_hit(&engine->near, hash, bytes, len, now_us);
+	if (!ne)
+		return NULL;
+	engine->counters.hits_fresh++;
+	return &ne->entry;
+}
+
 /* ---- joining a flight -------------------------------------------------------------------- */
 
 void engine_make_ready(struct engine *engine, struct request *request, enum status refused,

@@ -195,6 +195,14 @@ enum engine_lookup {
 enum engine_lookup engine_lookup(struct engine *engine, const struct query *query, int64_t now_us,
 				 struct answer *ret_answer);
 
+/* The hottest of it: a plain get. `hash` is engine_hash() of the key as it came. Its entry, if it
+   is plainly fresh and has a value, counted as ENGINE_HIT; NULL: nothing is changed, ask
+   engine_lookup(). Only a canonical key can be found like that, which is why it need not be parsed.
+   The entry is borrowed until the next call of the engine. */
+const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char *bytes, size_t len,
+			       int64_t now_us);
+uint64_t engine_hash(const struct engine *engine, const char *bytes, size_t len);
+
 /* One event. Replaces what is in `effects`. */
 void engine_step(struct engine *engine, const struct event *event, struct effects *effects);
 

@@ -5,7 +5,11 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-enum { NEAR_TABLE_SIZE = 1024 };
+enum {
+	NEAR_TABLE_SIZE = 1024,
+	CACHE_LINE = 64,
+	VALUE_FETCHED = 3 * CACHE_LINE, /* the processor's own prefetching goes on from there */
+};
 
 int near_init(struct near *near, size_t bytes_max)
 {
@@ -45,15 +49,55 @@ static struct near_segment *segment_of(struct near *near, const struct entry *en
 	return entry->absent ? &near->absent : &near->rows;
 }
 
-struct near_entry *near_find(const struct near *near, const struct key *key)
+static inline struct near_entry *find(const struct near *near, uint64_t hash, const char *bytes,
+				      size_t len)
 {
-	for (struct table_node *node = table_find(&near->table, key->hash); node;
+	for (struct table_node *node = table_find(&near->table, hash); node;
 	     node = table_next(node)) {
 		struct near_entry *ne = container_of(node, struct near_entry, node);
-		if (ne->key_len == key->len && memcmp(ne->key, key->bytes, key->len) == 0)
+		if (ne->key_len == len && memcmp(ne->key, bytes, len) == 0)
 			return ne;
 	}
 	return NULL;
+}
+
+struct near_entry *near_find(const struct near *near, const struct key *key)
+{
+	return find(near, key->hash, key->bytes, key->len);
+}
+
+struct near_entry *near_hit(const struct near *near, uint64_t hash, const char *bytes, size_t len,
+			    int64_t now_us)
+{
+	struct near_entry *ne = find(near, hash, bytes, len);
+	if (!ne || now_us >= ne->next_at_us || ne->generation != ne->keyspace->generation ||
+	    ne->entry.absent)
+		return NULL;
+	ne->visited = true;
+	ne->hits++;
+	return ne;
+}
+
+/* Group prefetching: each stage issues all its fetches before the next one needs the first of them.
+   Source: Chen, Ailamaki, Gibbons, Mowry, "Improving hash join performance through prefetching",
+   ICDE 2004. A node that follows another in its bucket is left to chance. */
+void near_prefetch(const struct near *near, const uint64_t *hashes, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		table_prefetch(&near->table, hashes[i]);
+	for (uint32_t i = 0; i < count; i++) {
+		const char *node = (const char *)table_peek(&near->table, hashes[i]);
+		for (size_t line = 0; node && line < sizeof(struct near_entry); line += CACHE_LINE)
+			__builtin_prefetch(node + line);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct table_node *node = table_peek(&near->table, hashes[i]);
+		const char *value =
+			node ? (char *)container_of(node, struct near_entry, node)->entry.value
+			     : NULL;
+		for (size_t line = 0; value && line < VALUE_FETCHED; line += CACHE_LINE)
+			__builtin_prefetch(value + line);
+	}
 }
 
 void near_remove(struct near *near, struct near_entry *ne)

@@ -79,6 +79,15 @@ void near_close(struct near *near);
 /* The key's entry, whatever its phase, or NULL. Valid until the next put or remove. */
 struct near_entry *near_find(const struct near *near, const struct key *key);
 
+/* The same for canonical key bytes, if the entry has a value and is plainly fresh; that is a hit,
+   and counted as one. Else NULL, with nothing changed, and the long way knows why: engine_lookup.
+ */
+struct near_entry *near_hit(const struct near *near, uint64_t hash, const char *bytes, size_t len,
+			    int64_t now_us);
+
+/* Has the processor fetch what near_hit() of these hashes will read. Changes nothing. */
+void near_prefetch(const struct near *near, const uint64_t *hashes, uint32_t count);
+
 /* Makes `entry` the key's, in place of what was there, evicting others for room. Takes a reference
    of its own to the value. NULL when it doesn't fit or memory is missing: then the key has no
    entry. */

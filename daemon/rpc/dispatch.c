@@ -293,20 +293,46 @@ void dispatch(struct peer *peer, const struct rpc_message *message)
 		reply_error(peer, message->id, status, error.text);
 }
 
-void dispatch_plain_get(struct peer *peer, uint32_t id, struct wire_span key)
+/* The long way: a key that is new or not canonical, an entry that is not plainly fresh. */
+static void serve_plain_get(struct peer *peer, const struct plain_get *get)
 {
 	struct server *server = peer->server;
 	struct query query = { .kind = QUERY_GET };
 	struct wire_error error;
 	struct wire_key read;
-	enum status status = key_parse(key.data, key.len, server->key_scratch, &read, &error);
+	enum status status =
+		key_parse(get->key.data, get->key.len, server->key_scratch, &read, &error);
 
 	if (status == STATUS_OK)
 		status = find_key(server, &read, &query.key, &error);
 	if (status != STATUS_OK) {
-		reply_error(peer, id, status, error.text);
+		reply_error(peer, get->id, status, error.text);
 		return;
 	}
 	query.wait_us = query.key.keyspace->policy->wait_us;
-	call_ask(peer, id, &query);
+	call_ask(peer, get->id, &query);
+}
+
+uint32_t dispatch_plain_gets(struct peer *peer, const struct plain_get *gets, uint32_t count)
+{
+	struct engine *engine = peer->server->pump->engine;
+	const int64_t now_us = peer->server->now_us;
+	uint64_t hashes[PLAIN_GETS_MAX];
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		hashes[i] = engine_hash(engine, gets[i].key.data, gets[i].key.len);
+	if (count > 1)
+		near_prefetch(&engine->near, hashes, count);
+	for (i = 0; i < count && !peer->broken && peer_has_room(peer); i++) {
+		const struct entry *entry =
+			engine_hit(engine, hashes[i], gets[i].key.data, gets[i].key.len, now_us);
+
+		if (entry)
+			reply_fresh(peer, gets[i].id, entry, now_us);
+		else
+			serve_plain_get(peer, &gets[i]);
+	}
+	peer->server->counters.requests_total += i;
+	return i;
 }

@@ -13,8 +13,17 @@ struct server;
 /* Serves a request, and replies, now or later. The message is borrowed for the call. */
 void dispatch(struct peer *peer, const struct rpc_message *message);
 
-/* The same for a `get` without options, whose key has not been checked: the hot path. */
-void dispatch_plain_get(struct peer *peer, uint32_t id, struct wire_span key);
+/* A `get` without options, whose key has not been checked. */
+struct plain_get {
+	uint32_t id;
+	struct wire_span key; /* borrowed for the call */
+	size_t end;           /* where it ends in what was read */
+};
+enum { PLAIN_GETS_MAX = 16 }; /* served together */
+
+/* The same for plain gets: the hot path. Returns how many it served: less than `count` if there is
+ * no room for more replies, or the connection broke. */
+uint32_t dispatch_plain_gets(struct peer *peer, const struct plain_get *gets, uint32_t count);
 
 /* Reads a key and finds its keyspace. The key's bytes are borrowed from the params or from the
  * server's scratch: until the next call. */

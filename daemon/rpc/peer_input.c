@@ -69,18 +69,9 @@ static void refuse_surplus(struct peer *peer, const char *data, size_t len)
 /* Serves the message at the beginning of `data`. Returns its length; 0 if it isn't whole. */
 static size_t serve_next(struct peer *peer, const char *data, size_t len)
 {
-	struct wire_span key;
 	const char *why;
-	uint32_t id;
-	size_t size = rpc_parse_plain_get(data, len, &id, &key);
+	size_t size;
 
-	if (size > 0 && peer->state != PEER_SURPLUS) {
-		if (peer->scan.begun)
-			frame_reset(&peer->scan);
-		peer->server->counters.requests_total++;
-		dispatch_plain_get(peer, id, key);
-		return size;
-	}
 	switch (frame_scan(&peer->scan, data, len, FRAME_BYTES_MAX, &size, &why)) {
 	case FRAME_COMPLETE:
 		peer->server->counters.requests_total++;
@@ -101,18 +92,50 @@ static size_t serve_next(struct peer *peer, const char *data, size_t len)
 	return 0;
 }
 
+/* Serves the plain gets at the beginning of `data`, at most `most` of them. Returns how many bytes
+ * they took, and their number; 0 if there is none to be served like that. */
+static size_t serve_plain_gets(struct peer *peer, const char *data, size_t len, int most,
+			       int *ret_served)
+{
+	struct plain_get gets[PLAIN_GETS_MAX];
+	uint32_t count = 0, served;
+	size_t at = 0, size;
+
+	if (peer->state == PEER_SURPLUS)
+		return 0;
+	while (count < PLAIN_GETS_MAX && (int)count < most) {
+		struct plain_get *get = &gets[count];
+
+		size = rpc_parse_plain_get(data + at, len - at, &get->id, &get->key);
+		if (size == 0)
+			break;
+		get->end = at += size;
+		count++;
+	}
+	if (count == 0)
+		return 0;
+	if (peer->scan.begun)
+		frame_reset(&peer->scan);
+	served = dispatch_plain_gets(peer, gets, count);
+	*ret_served = (int)served;
+	return served > 0 ? gets[served - 1].end : 0;
+}
+
 /* Serves the requests in `data` as long as it is their turn. Returns how many bytes they took. */
 static size_t peer_serve(struct peer *peer, const char *data, size_t len)
 {
 	size_t at = 0, size;
 
 	peer->unserved = false;
-	for (int frames = 0; at < len; frames++) {
+	for (int frames = 0, served = 1; at < len; frames += served, served = 1) {
 		if (frames == FRAMES_PER_TURN || !peer_has_room(peer)) {
 			peer->unserved = true;
 			break;
 		}
-		size = serve_next(peer, data + at, len - at);
+		size = serve_plain_gets(peer, data + at, len - at, FRAMES_PER_TURN - frames,
+					&served);
+		if (size == 0)
+			size = serve_next(peer, data + at, len - at);
 		if (peer->broken || peer->refused)
 			return len;
 		if (size == 0)

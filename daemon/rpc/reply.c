@@ -120,6 +120,27 @@ void reply_answer(struct peer *peer, uint32_t id, const struct query *query,
 	reply_end(&reply);
 }
 
+void reply_fresh(struct peer *peer, uint32_t id, const struct entry *entry, int64_t now_us)
+{
+	const int64_t age_us = now_us - entry->generated_at_us;
+	struct outbox *out = peer_out(peer);
+	const struct outbox_mark mark = outbox_mark(out);
+
+	result_put_fresh(&out->bytes, id,
+			 &(struct result_fresh){
+				 .has_version = entry->has_version,
+				 .version = entry->version,
+				 .age_ms = age_us > 0 ? ms_passed(age_us) : 0,
+				 .ttl_ms = ms_passed(entry->fresh_until_us - now_us),
+				 .has_value = entry->value != NULL,
+				 .value_len = entry->value ? entry->value->len : 0,
+			 });
+	if (entry->value)
+		outbox_value(out, entry->value);
+	peer->server->counters.replies_total++;
+	peer_out_end(peer, out, &mark);
+}
+
 void reply_error(struct peer *peer, uint32_t id, enum status status, const char *text)
 {
 	put_error(peer, id, status, -1, (struct wire_span){ text, strlen(text) });

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "core/entry.h"
 #include "core/request.h"
 #include "rpc/outbox.h"
 
@@ -15,6 +16,9 @@ struct peer;
 /* The answer to a get or a refresh. */
 void reply_answer(struct peer *peer, uint32_t id, const struct query *query,
 		  const struct answer *answer);
+
+/* The same for a get that found this entry, which has a value and is fresh, in the near cache. */
+void reply_fresh(struct peer *peer, uint32_t id, const struct entry *entry, int64_t now_us);
 
 /* An error; `text` is NUL-terminated. */
 void reply_error(struct peer *peer, uint32_t id, enum status status, const char *text);

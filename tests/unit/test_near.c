@@ -182,3 +182,44 @@ Test(near, without_memory_there_is_just_no_entry)
 	mem_fail_at(0);
 	cr_assert_null(find(1));
 }
+
+static struct near_entry *hit(int i, int64_t now_us)
+{
+	struct key key = key_of(i);
+	return near_hit(&near, key.hash, key.bytes, key.len, now_us);
+}
+
+Test(near, a_hit_is_a_value_that_is_plainly_fresh)
+{
+	struct near_entry *ne = put(1, 10);
+	cr_assert_eq(hit(1, 999), ne);
+	cr_assert(ne->visited);
+	cr_assert_eq(ne->hits, 1);
+	cr_assert_null(hit(2, 999), "another key");
+	cr_assert_null(hit(1, 1000), "its freshness is over");
+	ne->generation--;
+	cr_assert_null(hit(1, 999), "it is of another generation");
+	ne->generation++;
+	ne->entry.absent = true;
+	cr_assert_null(hit(1, 999), "there is no such row");
+	ne->entry.absent = false;
+	cr_assert_eq(ne->hits, 1, "what is no hit counts as none");
+}
+
+Test(near, keys_of_one_hash_are_told_apart_on_the_hot_path)
+{
+	struct key one = key_of(1);
+	put(1, 10);
+	cr_assert_null(near_hit(&near, one.hash, "k:2", 3, 0));
+	cr_assert_null(near_hit(&near, one.hash, "k:", 2, 0));
+	cr_assert_null(near_hit(&near, one.hash, "k:11", 4, 0));
+}
+
+Test(near, looking_ahead_changes_nothing)
+{
+	const uint64_t hashes[] = { key_of(1).hash, key_of(2).hash, key_of(3).hash };
+	struct near_entry *ne = put(1, 10);
+	put(2, 0);
+	near_prefetch(&near, hashes, 3);
+	cr_assert(!ne->visited && ne->hits == 0);
+}

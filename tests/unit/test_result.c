@@ -182,3 +182,36 @@ Test(result, an_error_stands_in_for_one)
 	cr_assert_not(result_read_error((struct wire_span){ (char *)b.data, b.len }, &error));
 	wire_buf_close(&b);
 }
+
+Test(result, a_fresh_one_is_written_on_the_hot_path_as_on_the_other)
+{
+	struct wire_buf hot, other;
+
+	wire_buf_init(&hot, 1 << 20);
+	wire_buf_init(&other, 1 << 20);
+	for (uint64_t seed = 0; seed < 20000; seed++) {
+		uint64_t state = seed;
+		struct result result = random_result(&state, NULL);
+		const uint32_t id = (uint32_t)(random_next(&state) >> (32 + seed % 32));
+
+		result.state = RESULT_FRESH;
+		result.reason = RESULT_REASON_NONE;
+		result.source = RESULT_SOURCE_NEAR;
+		result.stale_ms = 0;
+		wire_buf_rewind(&hot, 0);
+		wire_buf_rewind(&other, 0);
+		result_put_fresh(&hot, id,
+				 &(struct result_fresh){ .version = result.version,
+							 .age_ms = result.age_ms,
+							 .ttl_ms = result.ttl_ms,
+							 .value_len = result.value_len,
+							 .has_version = result.has_version,
+							 .has_value = result.has_value });
+		rpc_put_response(&other, id);
+		result_put(&other, &result);
+		cr_assert(hot.len == other.len && memcmp(hot.data, other.data, hot.len) == 0,
+			  "seed %lu", seed);
+	}
+	wire_buf_close(&hot);
+	wire_buf_close(&other);
+}
