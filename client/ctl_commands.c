@@ -172,6 +172,22 @@ static enum ctl_exit run_plain(struct ctl *ctl, const struct command *command)
 		    show_encoded);
 }
 
+static enum ctl_exit run_stats(struct ctl *ctl, const struct command *command)
+{
+	enum ctl_exit exit_code;
+	struct wire_buf params;
+
+	if (ctl->args_count == 0)
+		return run_plain(ctl, command);
+	wire_buf_init(&params, WIRE_REQUEST_MAX);
+	wire_buf_str(&params, ctl->args[0]);
+	exit_code =
+		show(ctl, segar_call(ctl->c, "stats", params.data, params.len, 1, &ctl->options),
+		     show_encoded);
+	wire_buf_close(&params);
+	return exit_code;
+}
+
 static enum ctl_exit run_bench(struct ctl *ctl, const struct command *command)
 {
 	char *key = key_of(ctl);
@@ -197,7 +213,8 @@ const struct command commands[] = {
 	{ "inspect", KEY, "show all that the daemon knows of a key", 1, KEY_MAX, 0, run_inspect },
 	{ "hello", "", "show the daemon's name, version and methods", 0, 0, 0, run_plain },
 	{ "ping", "", "ask whether it answers", 0, 0, 0, run_plain },
-	{ "stats", "", "show counters and gauges", 0, 0, 0, run_plain },
+	{ "stats", "[KEYSPACE]", "show counters and gauges, of all or of one keyspace", 0, 1, 0,
+	  run_stats },
 	{ "keyspaces", "", "show the keyspaces and how each stands", 0, 0, 0, run_plain },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,
 	  OPTION_IN(GET), run_bench },

@@ -19,7 +19,7 @@
 	X(INSPECT, inspect, "key", "all that the daemon knows of a key")                           \
 	X(HELLO, hello, "", "the daemon's name, version and limits")                               \
 	X(PING, ping, "", "answers \"pong\"")                                                      \
-	X(STATS, stats, "", "counters and gauges")                                                 \
+	X(STATS, stats, "[keyspace]", "counters and gauges, of all or of a keyspace")              \
 	X(KEYSPACES, keyspaces, "", "the keyspaces and how each stands")
 
 enum method {

@@ -20,7 +20,7 @@ bool breaker_admits(struct breaker *breaker, int64_t now_us)
 
 void breaker_came_back(struct breaker *breaker)
 {
-	*breaker = (struct breaker){ 0 };
+	*breaker = (struct breaker){ .opened = breaker->opened };
 }
 
 void breaker_lost(struct breaker *breaker, int64_t now_us, struct rng *rng)
@@ -36,6 +36,7 @@ void breaker_lost(struct breaker *breaker, int64_t now_us, struct rng *rng)
 	if (length > BREAKER_MOST_US)
 		length = BREAKER_MOST_US;
 	breaker->state = BREAKER_OPEN;
+	breaker->opened++;
 	breaker->open_until_us = now_us + rng_between(rng, length / 2, length);
 }
 

@@ -20,6 +20,7 @@ enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_PROBING };
 struct breaker {
 	enum breaker_state state;
 	uint32_t losses; /* in a row */
+	uint64_t opened; /* times, in all */
 	int64_t open_until_us;
 };
 

@@ -39,6 +39,8 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 	int64_t left = op->left_us;
 	/* What a background flight is told says nothing of those who may book ahead. */
 	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
+	if (retry)
+		ENGINE_COUNT(engine, flight->key.keyspace, permits_denied);
 	if (granted) {
 		engine->slots++;
 		permits_granted(&engine->permits, now_us);
@@ -64,10 +66,14 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 			return;
 		}
 	}
-	if (flight->has_slot)
+	if (flight->has_slot) {
+		ENGINE_COUNT(engine, flight->key.keyspace, permits_given_up);
 		calls_free(engine, flight, effects);
+	}
 	/* Without the lease the build would be one too many: ask for it anew. */
 	flight->hold_next = !covered && !background && !flight->stop;
+	if (flight->hold_next)
+		ENGINE_COUNT(engine, flight->key.keyspace, retries_lease);
 	if (op->outcome == STORE_AWAY)
 		flight_refuse(
 			flight, STATUS_UNAVAILABLE,
@@ -86,7 +92,8 @@ void building_begin(struct engine *engine, struct flight *flight, int64_t now_us
 		    struct effects *effects)
 {
 	flight_move(flight, FLIGHT_BUILDING);
-	engine->counters.builds++;
+	ENGINE_COUNT(engine, flight->key.keyspace, builds);
+	durations_add(&flight->key.keyspace->account.queue_times, now_us - flight->wanted_at_us);
 	flight->build_seq = ++engine->seq;
 	flight->result.generated_at_us = now_us;
 	flight->build =
@@ -152,6 +159,41 @@ static void release_unkept(struct engine *engine, struct flight *flight, struct 
 	calls_release(engine, flight, effects);
 }
 
+static void count_built(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	struct keyspace *keyspace = flight->key.keyspace;
+	if (now_us > flight->lease_ends_us)
+		ENGINE_COUNT(engine, keyspace, leases_overrun);
+	switch (flight->build.outcome) {
+	case BUILD_FAILED:
+		ENGINE_COUNT(engine, keyspace, build_failures);
+		break;
+	case BUILD_ROW:
+	case BUILD_NO_ROW:
+		break;
+	case BUILD_KEY_HELD:
+	case BUILD_SLOT_HELD:
+	case BUILD_NO_ROOM:
+		ENGINE_COUNT(engine, keyspace, locks_held);
+		return;
+	case BUILD_LOST:
+		ENGINE_COUNT(engine, keyspace, builds_lost);
+		return;
+	case BUILD_BAD_KEY:
+	case BUILD_CANCELLED:
+		return;
+	}
+	durations_add(&keyspace->account.build_times, now_us - flight->result.generated_at_us);
+}
+
+static void count_retry(struct engine *engine, struct flight *flight)
+{
+	if (flight->build.outcome == BUILD_LOST)
+		ENGINE_COUNT(engine, flight->key.keyspace, retries_lost);
+	else
+		ENGINE_COUNT(engine, flight->key.keyspace, retries_lock);
+}
+
 void building_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
 		       struct effects *effects)
 {
@@ -160,6 +202,7 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 	CHECK(flight->state == FLIGHT_BUILDING && flight->calls > 0);
 	flight->calls--;
 	report_to_breaker(engine, flight, now_us);
+	count_built(engine, flight, now_us);
 	calls_free(engine, flight, effects);
 
 	switch (built->outcome) {
@@ -180,7 +223,6 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 	case BUILD_KEY_HELD:
 	case BUILD_SLOT_HELD:
 	case BUILD_NO_ROOM:
-		engine->counters.locks_held++;
 		/* The build said nothing: whoever waits is as if it had not begun. */
 		flight->build_seq = 0;
 		flight->hold_next = !flight->stop && !flight_is_background(flight, now_us);
@@ -189,7 +231,6 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 				    HELD_RETRY_US);
 		break;
 	case BUILD_FAILED:
-		engine->counters.build_failures++;
 		retry_us = failure_length(engine, flight);
 		flight_fail(flight, built->status, value_ref(built->text), retry_us);
 		flight->failure.until_us = now_us + retry_us;
@@ -199,7 +240,6 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		flight_fail(flight, STATUS_BAD_REQUEST, value_ref(built->text), 0);
 		break;
 	case BUILD_LOST:
-		engine->counters.builds_lost++;
 		if (engine->breaker.state == BREAKER_CLOSED) {
 			flight->build_seq = 0;
 			flight->hold_next = !flight->stop && !flight_is_background(flight, now_us);
@@ -216,5 +256,7 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 	}
 	value_unref(built->text);
 	built->text = NULL;
+	if (flight->hold_next)
+		count_retry(engine, flight);
 	calls_release(engine, flight, effects);
 }

@@ -57,6 +57,7 @@ static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
 {
 	flight->in_bulkhead = true;
 	if (!breaker_admits(&engine->breaker, now_us)) {
+		ENGINE_COUNT(engine, flight->key.keyspace, breaker_refused);
 		flight_refuse(flight, STATUS_UNAVAILABLE,
 			      "the origin was lost, and is being probed",
 			      engine->breaker.open_until_us - now_us);
@@ -96,6 +97,7 @@ static void enter_bulkhead(struct engine *engine, struct flight *flight, int64_t
 			   struct effects *effects)
 {
 	bool patient = !flight_is_background(flight, now_us);
+	flight->wanted_at_us = now_us;
 	switch (bulkhead_enter(&engine->bulkhead, &flight->ticket, flight->priority, flight->client,
 			       patient)) {
 	case ADMISSION_IN:
@@ -107,6 +109,8 @@ static void enter_bulkhead(struct engine *engine, struct flight *flight, int64_t
 			heap_insert(&engine->timers, &flight->timer, flight->patient_until_us);
 		return;
 	case ADMISSION_FULL:
+		if (patient)
+			ENGINE_COUNT(engine, flight->key.keyspace, queue_refused);
 		flight_refuse(flight, STATUS_OVERLOADED,
 			      "too many refreshes wait for the origin already", 0);
 		landing_finish(engine, flight, now_us, effects);
@@ -124,6 +128,7 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 		landing_finish(engine, flight, now_us, effects);
 		return;
 	case LOADING_AGAIN:
+		ENGINE_COUNT(engine, flight->key.keyspace, retries_load);
 		load(engine, flight, true, effects);
 		return;
 	case LOADING_BUILD:
@@ -162,6 +167,7 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		on_granted(engine, flight, now_us, effects);
 		return;
 	case STORE_HELD:
+		ENGINE_COUNT(engine, flight->key.keyspace, leases_elsewhere);
 		if (flight->stop) {
 			flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
 			break;
@@ -171,7 +177,7 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		hold(engine, flight, op->left_us, now_us);
 		return;
 	case STORE_FAILED:
-		engine->counters.failures_remembered++;
+		ENGINE_COUNT(engine, flight->key.keyspace, failures_remembered);
 		value_unref(flight->failure.text);
 		flight->failure = op->failure;
 		break;
@@ -209,7 +215,8 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 				!calls_are_old(engine, flight, flight->result.fence, now_us);
 		if (flight->away || op->outcome == STORE_AWAY)
 			flight->reason = REASON_UNAVAILABLE;
-		engine->counters.saves_refused += op->outcome == STORE_REFUSED;
+		if (op->outcome == STORE_REFUSED)
+			ENGINE_COUNT(engine, flight->key.keyspace, saves_refused);
 		if (flight->floor < op->floor)
 			flight->floor = op->floor;
 	}
@@ -296,6 +303,7 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 {
 	switch (flight->state) {
 	case FLIGHT_HELD:
+		ENGINE_COUNT(engine, flight->key.keyspace, retries_held);
 		flight_move(flight, FLIGHT_LOADING);
 		load(engine, flight, false, effects);
 		return;

@@ -9,6 +9,7 @@
 #include "core/course.h"
 #include "core/engine_waiters.h"
 #include "core/landing.h"
+#include "core/ledger.h"
 #include "core/loading.h"
 #include "core/schedule.h"
 
@@ -138,6 +139,8 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 {
 	const struct policy *policy = query->key.keyspace->policy;
 	const struct entry *entry = &ne->entry;
+	if (entry_phase(entry, now_us) == ENTRY_DEAD)
+		near_settle(ne, ne->hits == 1);
 	if (query->kind == QUERY_REFRESH) {
 		if (!engine_is_enough(query, entry, now_us))
 			return ENGINE_MISS;
@@ -171,7 +174,7 @@ enum engine_lookup engine_lookup(struct engine *engine, const struct query *quer
 	if (!ne)
 		return ENGINE_MISS;
 	ne->visited = true;
-	ne->hits++;
+	ne->hits += query->kind == QUERY_GET;
 	if (now_us < ne->next_at_us && ne->generation == query->key.keyspace->generation &&
 	    query->kind == QUERY_GET && !query->has_min_version) {
 		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_NEAR);
@@ -193,6 +196,7 @@ const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char 
 	if (!ne)
 		return NULL;
 	engine->counters.hits_fresh++;
+	ne->keyspace->account.gets[ANSWER_FRESH][SOURCE_NEAR][REASON_NONE]++;
 	return &ne->entry;
 }
 
@@ -208,7 +212,6 @@ void engine_make_ready(struct engine *engine, struct request *request, enum stat
 	list_push_back(&engine->ready, &request->node);
 }
 
-/* What the flight must bring to satisfy all. After its build has begun it is too late to ask. */
 /* The first flight starts at once, and so does the one after it: a build was under way that had
    begun too early. From then on what is asked for is not there yet: ever later. */
 static int64_t delay_of(const struct request *request)
@@ -219,6 +222,7 @@ static int64_t delay_of(const struct request *request)
 	return (int64_t)REASK_FIRST_US << doublings;
 }
 
+/* What the flight must bring to satisfy all. After its build has begun it is too late to ask. */
 static void note_wants(struct flight *flight, const struct query *query)
 {
 	if (flight->build_seq != 0)
@@ -244,6 +248,7 @@ static void join(struct engine *engine, struct request *request, struct flight *
 
 	if (flight->last_deadline_us < request->deadline.at)
 		flight->last_deadline_us = request->deadline.at;
+	flight->awaited |= request->query.kind == QUERY_GET;
 	note_wants(flight, &request->query);
 	course_raise(engine, flight, priority_of(&request->query));
 	if (flight->state == FLIGHT_QUEUED)
@@ -256,12 +261,16 @@ void engine_join_or_start(struct engine *engine, struct request *request, int64_
 {
 	struct flight *flight = engine_flight(engine, &request->query.key);
 	request->joined |= flight != NULL;
-	engine->counters.joined += flight != NULL;
+	if (flight)
+		ENGINE_COUNT(engine, request->query.key.keyspace, joined);
 	if (!flight) {
 		flight = course_start(engine, &request->query.key, priority_of(&request->query),
 				      delay_of(request), now_us, effects);
-		if (flight)
+		if (flight) {
 			flight->client = request->query.client;
+			flight->cause =
+				ledger_cause(engine, &request->query, flight->priority, now_us);
+		}
 	}
 	if (flight)
 		join(engine, request, flight);
@@ -279,12 +288,13 @@ static void on_ask(struct engine *engine, struct request *request, int64_t now_u
 	request->joined = false;
 	request->reasks = 0;
 	engine->requests++;
-	engine->counters.misses++;
+	ENGINE_COUNT(engine, request->query.key.keyspace, misses);
 	if (engine->stopping) {
 		engine_make_ready(engine, request, STATUS_UNAVAILABLE, "the daemon is stopping");
 		return;
 	}
 	if (engine->requests > engine->limits.requests_max) {
+		engine->counters.requests_refused++;
 		engine_make_ready(engine, request, STATUS_OVERLOADED,
 				  "too many requests wait already");
 		return;
@@ -321,9 +331,10 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 		flight = course_start(engine, &refresh->key, refresh->priority, 0, now_us, effects);
 		struct near_entry *ne = near_find(&engine->near, &refresh->key);
 		if (!flight) {
-			engine->counters.background_dropped++;
+			ENGINE_COUNT(engine, refresh->key.keyspace, background_dropped);
 			return;
 		}
+		flight->cause = ledger_cause(engine, refresh->query, refresh->priority, now_us);
 		note_wants(flight, refresh->query);
 		flight->patient_until_us = refresh->patient_until_us;
 		if (refresh->newer && ne)
@@ -346,7 +357,7 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 static void on_changed(struct engine *engine, const struct key *key, uint64_t floor, bool hard,
 		       int64_t now_us)
 {
-	engine->counters.changes++;
+	ENGINE_COUNT(engine, key->keyspace, changes);
 	struct near_entry *ne = near_find(&engine->near, key);
 	if (ne && ne->entry.fence <= floor && hard) {
 		near_drop(&engine->near, ne, now_us);

@@ -9,7 +9,7 @@
  *     loading.c   what a load brings, against what is wanted
  *     tenure.c    the lease and its renewals
  *     building.c  the permit, the build, and what came of it
- *     landing.c   the end: what the near cache keeps
+ *     landing.c   the end: what the near cache keeps, and what it is counted as
  *   wake.c      answering those who wait
  *   answer.c    what a client is told
  */
@@ -30,35 +30,25 @@
 #include "core/permits.h"
 #include "core/request.h"
 
-/* X(name): counters that only grow, shown by `stats` */
+/* X(name, what it counts): of the daemon, beside those of its keyspaces in sum */
 #define ENGINE_COUNTER_MAP(X)                                                                      \
-	X(hits_fresh)                                                                              \
-	X(hits_stale)                                                                              \
-	X(misses)                                                                                  \
-	X(joined)                                                                                  \
-	X(reasked)                                                                                 \
-	X(builds)                                                                                  \
-	X(build_failures)                                                                          \
-	X(builds_lost)                                                                             \
-	X(locks_held)                                                                              \
-	X(failures_remembered)                                                                     \
-	X(saves_refused)                                                                           \
-	X(leases_lost)                                                                             \
-	X(trust_lost)                                                                              \
-	X(histories)                                                                               \
-	X(older_histories)                                                                         \
-	X(timeouts)                                                                                \
-	X(overloaded)                                                                              \
-	X(unavailable)                                                                             \
-	X(defaults)                                                                                \
-	X(background_dropped)                                                                      \
-	X(changes)
+	X(hits_fresh, "gets answered at once with a fresh value")                                  \
+	X(hits_stale, "gets answered at once with a stale value")                                  \
+	X(requests_refused, "requests refused, for too many waited")                               \
+	X(trust_lost, "times that the shared store's sign of life did not come")                   \
+	X(histories, "changes to another incarnation of the origin")                               \
+	X(older_histories, "values of an earlier incarnation of the origin")
 
 struct engine_counters {
-#define X(name) uint64_t name;
+#define X(name, text) uint64_t name;
 	ENGINE_COUNTER_MAP(X)
+	ACCOUNT_COUNTER_MAP(X)
 #undef X
 };
+
+/* Counts one more for a keyspace, and in sum. */
+#define ENGINE_COUNT(engine, keyspace, name)                                                       \
+	((engine)->counters.name++, (keyspace)->account.counters.name++)
 
 enum { ANSWER_OLD_LEAST_US = 1000 * 1000 }; /* else a slow store could give no answer at all */
 

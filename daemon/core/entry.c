@@ -1,5 +1,7 @@
 #include "core/entry.h"
 
+#include <string.h>
+
 #include "base/check.h"
 
 void entry_set_times(struct entry *entry, const struct policy *policy, int64_t fresh_us,
@@ -49,6 +51,18 @@ bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_
 	if (by_version && a->version != b->version)
 		return a->version > b->version;
 	return a->fence > b->fence;
+}
+
+bool entry_is_same(const struct entry *a, const struct entry *b, bool single_row)
+{
+	if (a->absent || b->absent)
+		return a->absent && b->absent;
+	if (single_row && a->has_version && b->has_version && a->version == b->version)
+		return true;
+	if (!a->value || !b->value)
+		return !a->value && !b->value;
+	return a->value->len == b->value->len &&
+	       memcmp(a->value->bytes, b->value->bytes, a->value->len) == 0;
 }
 
 bool entry_covers(const struct entry *entry, int64_t min_version, bool single_row)

@@ -59,6 +59,9 @@ int64_t entry_matters_until(const struct entry *entry, const struct policy *poli
    ties and all else by fence; the later of two histories; of another system the greater fence. */
 bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row);
 
+/* Whether both say the same: one version of a row, or the same bytes. */
+bool entry_is_same(const struct entry *a, const struct entry *b, bool single_row);
+
 /* Whether the entry surely contains version `min_version`: where versions order, by its own; else
    if its build began after someone had asked for that version. */
 bool entry_covers(const struct entry *entry, int64_t min_version, bool single_row);

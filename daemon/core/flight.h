@@ -67,11 +67,14 @@ struct flight {
 	struct key key;           /* bytes: its own, below */
 	enum flight_state state;
 	enum priority priority;
+	enum refresh_cause cause; /* why it was begun */
+	bool awaited;             /* a get waits for its value, or has */
 	struct list waiters;      /* of struct request */
 	int64_t patient_until_us; /* without waiters it goes on so long; in the past: background */
 	int64_t last_deadline_us; /* no waiter's deadline is later */
 	int64_t created_at_us;
-	uint32_t holds; /* times it was HELD: the intervals grow */
+	int64_t wanted_at_us; /* when it was known that it has to build */
+	uint32_t holds;       /* times it was HELD: the intervals grow */
 	bool in_bulkhead;
 	bool is_probe; /* of the breaker: must report */
 	bool stop;     /* the engine stops: take every early way out */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/policy.h"
+#include "core/account.h"
 #include "core/epoch.h"
 
 struct keyspace {
@@ -19,6 +20,7 @@ struct keyspace {
 	struct epochs epochs;
 	int64_t refresh_us;    /* what a refresh takes in all, smoothed; 0: unknown */
 	int64_t slow_build_us; /* an estimate of the 99th percentile of build times; 0: none yet */
+	struct account account;
 };
 
 /* One key. The bytes are canonical (proto/key.h): two spellings of one key are the same bytes. */

@@ -4,6 +4,7 @@
 #include "core/answer.h"
 #include "core/calls.h"
 #include "core/course.h"
+#include "core/ledger.h"
 #include "core/loading.h"
 #include "core/schedule.h"
 
@@ -87,8 +88,7 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 {
 	CHECK(!flight->has_lease && !flight->has_slot);
 	landing_leave_lines(engine, flight);
-	if (!flight->has_result && list_empty(&flight->waiters))
-		engine->counters.background_dropped++;
+	enum refresh_outcome outcome = ledger_outcome(engine, flight);
 	struct keyspace *keyspace = flight->key.keyspace;
 	if (flight->has_result && flight->build_seq != 0)
 		keyspace->refresh_us =
@@ -99,6 +99,7 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 		keep_failure(engine, flight, now_us);
 	if (flight->has_result && !flight->saved)
 		landing_outdate(engine, flight, now_us);
+	ledger_enter(engine, flight, outcome);
 	flight_move(flight, FLIGHT_DONE);
 	flight->looks = 0;
 	if (list_linked(&flight->looking))
@@ -109,6 +110,7 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 		struct flight *next =
 			course_start(engine, &flight->key, PRIORITY_REFRESH, 0, now_us, effects);
 		if (next) {
+			next->cause = CAUSE_MANUAL;
 			next->want_newer = true;
 			next->patient_until_us = flight->again_until_us;
 		}

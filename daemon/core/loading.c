@@ -174,7 +174,7 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 	} else if (take_answer(engine, flight, ne, now_us)) {
 		loading = LOADING_ENOUGH;
 	} else if (op->has_failure) {
-		engine->counters.failures_remembered++;
+		ENGINE_COUNT(engine, flight->key.keyspace, failures_remembered);
 		value_unref(flight->failure.text);
 		flight->failure = op->failure;
 		op->failure.text = NULL;

@@ -100,8 +100,15 @@ void near_prefetch(const struct near *near, const uint64_t *hashes, uint32_t cou
 	}
 }
 
+void near_settle(struct near_entry *ne, bool wasted)
+{
+	ne->keyspace->account.wasted[ne->cause] += ne->unread && wasted;
+	ne->unread = false;
+}
+
 void near_remove(struct near *near, struct near_entry *ne)
 {
+	near_settle(ne, ne->hits == 0);
 	struct near_segment *segment = segment_of(near, &ne->entry);
 	if (segment->hand == &ne->link)
 		segment->hand = ne->link.prev == &segment->queue.head ? NULL : ne->link.prev;

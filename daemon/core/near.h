@@ -45,6 +45,8 @@ struct near_entry {
 	enum answer_reason
 		trouble; /* why the last refresh brought nothing; NONE: no such trouble */
 	bool visited;
+	bool unread;        /* built with nobody waiting: wasted unless it is hit */
+	uint8_t cause;      /* of that refresh */
 	size_t cost;        /* bytes this entry is counted with */
 	struct entry entry; /* its value is counted */
 	char key[];
@@ -95,6 +97,9 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 			    int64_t now_us);
 
 void near_remove(struct near *near, struct near_entry *ne);
+
+/* Nobody will read it any more: counts it as wasted if nobody has. */
+void near_settle(struct near_entry *ne, bool wasted);
 
 /* The same, but its version is not forgotten. */
 void near_drop(struct near *near, struct near_entry *ne, int64_t now_us);

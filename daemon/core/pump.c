@@ -149,8 +149,8 @@ static bool key_fits(struct pump *pump, const struct query *query, struct answer
 	return status == STATUS_OK;
 }
 
-enum lookup pump_lookup(struct pump *pump, const struct query *query, int64_t now_us,
-			struct answer *ret_answer)
+static enum lookup look_up(struct pump *pump, const struct query *query, int64_t now_us,
+			   struct answer *ret_answer)
 {
 	switch (engine_lookup(pump->engine, query, now_us, ret_answer)) {
 	case ENGINE_HIT:
@@ -172,14 +172,31 @@ enum lookup pump_lookup(struct pump *pump, const struct query *query, int64_t no
 	return LOOKUP_ANSWER;
 }
 
+static void count(const struct query *query, const struct answer *answer)
+{
+	if (query->kind == QUERY_GET)
+		account_answer(&query->key.keyspace->account, answer);
+}
+
+enum lookup pump_lookup(struct pump *pump, const struct query *query, int64_t now_us,
+			struct answer *ret_answer)
+{
+	enum lookup lookup = look_up(pump, query, now_us, ret_answer);
+	if (lookup == LOOKUP_ANSWER)
+		count(query, ret_answer);
+	return lookup;
+}
+
 void pump_submit(struct pump *pump, struct request *request)
 {
 	CHECK(request->query.wait_us > 0);
+	request->query.key.keyspace->account.waiting++;
 	dispatch(pump, &(struct event){ .type = EVENT_ASK, .request = request });
 }
 
 void pump_abandon(struct pump *pump, struct request *request)
 {
+	request->query.key.keyspace->account.waiting--;
 	dispatch(pump, &(struct event){ .type = EVENT_LEAVE, .request = request });
 }
 
@@ -371,8 +388,11 @@ static void wake(struct pump *pump, int64_t now_us)
 		carry_out(pump, &effects);
 		if (woken == WAKE_NOTHING)
 			return;
-		if (woken == WAKE_ANSWER)
+		if (woken == WAKE_ANSWER) {
+			request->query.key.keyspace->account.waiting--;
+			count(&request->query, &answer);
 			request->answer(request, &answer);
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ void tenure_begin(struct engine *engine, struct flight *flight, int64_t now_us)
 {
 	CHECK(!flight->has_lease);
 	engine->leases++;
+	ENGINE_COUNT(engine, flight->key.keyspace, leases_acquired);
 	flight->has_lease = true;
 	flight->lease_ends_us =
 		now_us + flight->key.keyspace->policy->build_timeout_us + WAIT_MOST_US;
@@ -84,9 +85,10 @@ void tenure_on_renewed(struct engine *engine, struct flight *flight, int64_t now
 	if (op->token != flight->token)
 		return; /* of a lease that has been given back since */
 	if (op->outcome == STORE_REFUSED) {
-		engine->counters.leases_lost++;
+		ENGINE_COUNT(engine, flight->key.keyspace, leases_lost);
 		flight->lease_ends_us = now_us;
 	} else if (flight->has_lease && flight->state != FLIGHT_SETTLING) {
+		ENGINE_COUNT(engine, flight->key.keyspace, leases_renewed);
 		renew_later(engine, flight, now_us);
 	}
 }

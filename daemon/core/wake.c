@@ -6,14 +6,19 @@
 #include "core/course.h"
 #include "core/engine_waiters.h"
 #include "core/landing.h"
+#include "core/ledger.h"
 
-static void count_refusal(struct engine *engine, const struct answer *answer)
+static void count_refusal(struct engine *engine, struct keyspace *keyspace,
+			  const struct answer *answer)
 {
-	struct engine_counters *counters = &engine->counters;
-	counters->defaults += answer->status == STATUS_OK && answer->state == ANSWER_DEFAULT;
-	counters->timeouts += answer->status == STATUS_TIMEOUT;
-	counters->overloaded += answer->status == STATUS_OVERLOADED;
-	counters->unavailable += answer->status == STATUS_UNAVAILABLE;
+	if (answer->status == STATUS_OK)
+		ENGINE_COUNT(engine, keyspace, defaults);
+	else if (answer->status == STATUS_TIMEOUT)
+		ENGINE_COUNT(engine, keyspace, timeouts);
+	else if (answer->status == STATUS_OVERLOADED)
+		ENGINE_COUNT(engine, keyspace, overloaded);
+	else if (answer->status == STATUS_UNAVAILABLE)
+		ENGINE_COUNT(engine, keyspace, unavailable);
 }
 
 /* No value came of it: a stale one if there is one by now, else the default, else the error. */
@@ -41,7 +46,7 @@ static void answer_failure(struct engine *engine, const struct request *request,
 		ret_answer->text = failure->why;
 		ret_answer->text_len = (uint32_t)strlen(failure->why);
 	}
-	count_refusal(engine, ret_answer);
+	count_refusal(engine, query->key.keyspace, ret_answer);
 }
 
 /* Whether the flight's result is an answer to this request, which is then filled in. */
@@ -139,7 +144,9 @@ static void refresh_behind(struct engine *engine, const struct request *request,
 	const struct near_entry *ne = near_find(&engine->near, key);
 	if (engine->stopping || engine_flight(engine, key) || !ne || now_us < ne->retry_at_us)
 		return;
-	course_start(engine, key, PRIORITY_REFRESH, 0, now_us, effects);
+	struct flight *flight = course_start(engine, key, PRIORITY_REFRESH, 0, now_us, effects);
+	if (flight)
+		flight->cause = ledger_cause(engine, &request->query, PRIORITY_REFRESH, now_us);
 	course_advance(engine, now_us, effects);
 }
 
@@ -173,7 +180,7 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 		list_remove(&flight->waiters, node);
 		*ret_request = request;
 		if (!flight->has_result && came_too_late(engine, flight, request)) {
-			engine->counters.reasked++;
+			ENGINE_COUNT(engine, request->query.key.keyspace, reasked);
 			engine_join_or_start(engine, request, now_us, effects);
 			course_advance(engine, now_us, effects);
 			return WAKE_MOVED;
@@ -184,7 +191,7 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 				engine_make_ready(engine, request, STATUS_TIMEOUT, NULL);
 				return WAKE_MOVED;
 			}
-			engine->counters.reasked++;
+			ENGINE_COUNT(engine, request->query.key.keyspace, reasked);
 			request->reasks++;
 			engine_join_or_start(engine, request, now_us, effects);
 			course_advance(engine, now_us, effects);

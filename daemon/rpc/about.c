@@ -68,7 +68,9 @@ static void put_gauges(const struct server *server, struct stat_sink *sink)
 	sink->put(sink, "waiters", engine->requests);
 	sink->put(sink, "leases", engine->leases);
 	sink->put(sink, "permits", engine->slots);
+	sink->put(sink, "inside", engine->bulkhead.inside);
 	sink->put(sink, "queued", engine->bulkhead.queued);
+	sink->put(sink, "breaker", engine->breaker.state);
 	sink->put(sink, "near_bytes", (int64_t)near_cost(&engine->near));
 	sink->put(sink, "near_entries", (int64_t)engine->near.table.count);
 	sink->put(sink, "connections", (int64_t)server->peers.count);
@@ -82,9 +84,11 @@ static void put_counters(const struct server *server, struct stat_sink *sink)
 {
 	const struct engine *engine = server->pump->engine;
 
-#define X(name) sink->put(sink, #name, (int64_t)engine->counters.name);
+#define X(name, text) sink->put(sink, #name, (int64_t)engine->counters.name);
 	ENGINE_COUNTER_MAP(X)
+	ACCOUNT_COUNTER_MAP(X)
 #undef X
+	sink->put(sink, "breaker_opened", (int64_t)engine->breaker.opened);
 	sink->put(sink, "near_evictions", (int64_t)engine->near.evictions);
 	sink->put(sink, "near_refused", (int64_t)engine->near.refused);
 #define X(name, text) sink->put(sink, #name, (int64_t)server->counters.name);

@@ -5,6 +5,7 @@
 #include "core/engine.h"
 #include "proto/key.h"
 #include "rpc/about.h"
+#include "rpc/accounts.h"
 #include "rpc/call.h"
 #include "rpc/keyop.h"
 #include "rpc/mget.h"
@@ -21,19 +22,29 @@ struct ask {
 };
 typedef enum status (*handler)(struct ask *ask, struct wire_error *error);
 
+static enum status find_keyspace(struct server *server, struct wire_span name,
+				 struct keyspace **ret_keyspace, struct wire_error *error)
+{
+	char quoted[WIRE_QUOTED_MAX];
+
+	*ret_keyspace = engine_keyspace(server->pump->engine, name.data, name.len);
+	if (*ret_keyspace)
+		return STATUS_OK;
+	return wire_refuse(error, STATUS_UNKNOWN_KEYSPACE, "there is no keyspace \"%s\"",
+			   wire_quote(name.data, name.len, quoted));
+}
+
 /* Finds the keyspace of a key that has been read. */
 static enum status find_key(struct server *server, const struct wire_key *read, struct key *ret_key,
 			    struct wire_error *error)
 {
-	struct engine *engine = server->pump->engine;
-	struct keyspace *keyspace = engine_keyspace(engine, read->text, read->keyspace_len);
-	char quoted[WIRE_QUOTED_MAX];
+	struct keyspace *keyspace;
+	const struct wire_span name = { read->text, read->keyspace_len };
+	enum status status = find_keyspace(server, name, &keyspace, error);
 
-	if (!keyspace)
-		return wire_refuse(error, STATUS_UNKNOWN_KEYSPACE, "there is no keyspace \"%s\"",
-				   wire_quote(read->text, read->keyspace_len, quoted));
-	engine_key(engine, keyspace, read->text, read->len, ret_key);
-	return STATUS_OK;
+	if (status == STATUS_OK)
+		engine_key(server->pump->engine, keyspace, read->text, read->len, ret_key);
+	return status;
 }
 
 enum status dispatch_key(struct server *server, struct reader *params, struct key *ret_key,
@@ -156,8 +167,6 @@ static enum status read_spread(struct ask *ask, struct wire_span *name, int64_t 
 
 static enum status invalidate_keyspace(struct ask *ask, struct wire_error *error)
 {
-	struct engine *engine = ask->peer->server->pump->engine;
-	char quoted[WIRE_QUOTED_MAX];
 	struct wire_span name = { 0 };
 	int64_t spread_ms = OPTION_UNSET;
 	struct keyspace *keyspace;
@@ -177,11 +186,11 @@ static enum status invalidate_keyspace(struct ask *ask, struct wire_error *error
 		return wire_refuse(error, STATUS_BAD_REQUEST, "invalidate has too many params");
 	if (!name.data)
 		return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace is missing");
-	keyspace = engine_keyspace(engine, name.data, name.len);
-	if (!keyspace)
-		return wire_refuse(error, STATUS_UNKNOWN_KEYSPACE, "there is no keyspace \"%s\"",
-				   wire_quote(name.data, name.len, quoted));
-	engine_key(engine, keyspace, keyspace->policy->name, name.len, &key);
+	status = find_keyspace(ask->peer->server, name, &keyspace, error);
+	if (status != STATUS_OK)
+		return status;
+	engine_key(ask->peer->server->pump->engine, keyspace, keyspace->policy->name, name.len,
+		   &key);
 	keyop_invalidate_keyspace(ask->peer, ask->id, &key,
 				  spread_ms == OPTION_UNSET ? 0 : spread_ms * 1000);
 	return STATUS_OK;
@@ -247,7 +256,23 @@ static enum status serve_hello(struct ask *ask, struct wire_error *error)
 
 static enum status serve_stats(struct ask *ask, struct wire_error *error)
 {
-	return serve_about(ask, error, about_stats);
+	struct options options;
+	struct wire_span name;
+	struct keyspace *keyspace;
+	enum status status;
+	struct reply reply;
+
+	if (!reader_text(&ask->params, &name))
+		return serve_about(ask, error, about_stats);
+	status = find_keyspace(ask->peer->server, name, &keyspace, error);
+	if (status == STATUS_OK)
+		status = options_read(&ask->params, ask->method, &options, error);
+	if (status != STATUS_OK)
+		return status;
+	reply = reply_begin(ask->peer, ask->id);
+	accounts_put(&reply.out->bytes, keyspace);
+	reply_end(&reply);
+	return STATUS_OK;
 }
 
 static enum status serve_keyspaces(struct ask *ask, struct wire_error *error)

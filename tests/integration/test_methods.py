@@ -1,6 +1,10 @@
 """The methods besides get and refresh: what people and programs ask about the daemon itself."""
+import subprocess
+
 import pytest
 
+from harness.segard import SEGARCTL
+from harness.wait import wait_until
 from harness.wire import Error
 
 
@@ -33,6 +37,27 @@ def test_stats_count_and_come_to_rest(segard, client):
     assert after["near_bytes"] > before["near_bytes"]
     client.close()
     segard.wait_rest()
+
+
+def test_stats_of_a_keyspace_is_its_account(segard, client):
+    for _ in range(3):
+        client.get("item:1")
+    client.call("refresh", "item:1")
+    client.call("refresh", "item:2", {"wait_ms": 0})
+    wait_until(lambda: sum(client.call("stats", "item")["refreshes"].values()) == 3)
+    account = client.call("stats", "item")
+    assert account["gets"] == {"fresh.origin": 1, "fresh.near": 2}
+    assert account["refreshes"] == {"miss.changed": 1, "manual.unchanged": 1, "manual.changed": 1}
+    assert account["build_us"]["count"] == 3 and account["gets_total"] == 3
+    client.call("refresh", "item:1")
+    assert client.call("stats", "item")["refreshes"]["manual.wasted"] == 1, "nobody has read what the first refresh brought"
+    assert client.call("stats", "text")["gets"] == {} == client.call("stats", "text")["refreshes"]
+    with pytest.raises(Error, match='^unknown_keyspace: there is no keyspace "nope"'):
+        client.call("stats", "nope")
+    with pytest.raises(Error, match="^bad_request: "):
+        client.call("stats", "item", 5)
+    shown = subprocess.run([SEGARCTL, "-s", segard.socket, "stats", "item"], capture_output=True, text=True, check=True)
+    assert "manual.wasted: 1" in shown.stdout
 
 
 def test_keyspaces_lists_them_with_what_is_wrong(origin, make_segard):

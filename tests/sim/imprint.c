@@ -47,8 +47,9 @@ uint64_t imprint_of(const struct node *node)
 {
 	const struct engine *engine = node->engine;
 	uint64_t sum = mix((uint64_t)node->number, node->hot.hits);
-#define X(name) sum = mix(sum, engine->counters.name);
+#define X(name, text) sum = mix(sum, engine->counters.name);
 	ENGINE_COUNTER_MAP(X)
+	ACCOUNT_COUNTER_MAP(X)
 #undef X
 	for (int i = 0; i < 4; i++)
 		sum = mix(sum, engine->rng.s[i]);

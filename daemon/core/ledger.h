@@ -1,0 +1,14 @@
+/* The ledger: enters what flights come to into the accounts of their keyspaces. */
+#pragma once
+
+#include "core/engine.h"
+
+/* Why a flight for this query is begun now. */
+enum refresh_cause ledger_cause(const struct engine *engine, const struct query *query,
+				enum priority priority, int64_t now_us);
+
+/* What the flight, which is about to end, came to. Before the near cache takes its result. */
+enum refresh_outcome ledger_outcome(const struct engine *engine, const struct flight *flight);
+
+/* Enters it. After the near cache has taken the result, or has not. */
+void ledger_enter(struct engine *engine, const struct flight *flight, enum refresh_outcome outcome);
