@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -12,14 +13,16 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "core/pump.h"
-#include "ops/notify.h"
+#include "ops/service.h"
+#include "ops/status.h"
 #include "ops/stores.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
 
 enum {
-	DRAIN_MS = 5000, /* for waiting requests, after SIGTERM */
-	SEND_MS = 1000,  /* then for the refusals of those that still wait */
+	DRAIN_MS = 5000,  /* for waiting requests, after SIGTERM */
+	SEND_MS = 1000,   /* then for the refusals of those that still wait */
+	STATUS_MS = 2000, /* between two looks at the status line */
 	SIGNALS = 3,
 	WHY_MAX = 512,
 	DESCRIPTORS_USUAL = 1024,
@@ -31,15 +34,19 @@ struct daemon {
 	uv_loop_t loop;
 	uv_timer_t timer; /* pump_turn */
 	uv_timer_t drain; /* then what still waits is told that the daemon stops */
+	uv_timer_t watchdog;
+	uv_timer_t status_timer; /* say_status */
 	uv_signal_t signals[SIGNALS];
 	struct stores stores;
 	struct pool *pool;
 	struct engine *engine;
 	struct pump pump;
 	struct server server;
-	bool serving; /* the server is open */
+	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
+	bool serving;  /* the server is open */
 	bool pump_stopped;
-	struct limits_policy limits; /* the configuration's, as far as the system allows */
+	char status[STATUS_LINE_MAX]; /* as last told */
+	struct limits_policy limits;  /* the configuration's, as far as the system allows */
 	bool stopping;
 	int code; /* to exit with */
 };
@@ -140,6 +147,8 @@ static void close_handles(struct daemon *daemon)
 {
 	uv_close((uv_handle_t *)&daemon->timer, NULL);
 	uv_close((uv_handle_t *)&daemon->drain, NULL);
+	uv_close((uv_handle_t *)&daemon->watchdog, NULL);
+	uv_close((uv_handle_t *)&daemon->status_timer, NULL);
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
 }
@@ -179,7 +188,8 @@ static void stop(struct daemon *daemon, int number)
 		return;
 	daemon->stopping = true;
 	log_info("daemon.stop", LOG_INT("signal", number));
-	notify_stopping();
+	uv_timer_stop(&daemon->status_timer);
+	service_stopping();
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
 		return;
@@ -231,7 +241,9 @@ static void open_loop(struct daemon *daemon)
 	CHECK(uv_loop_init(&daemon->loop) == 0);
 	uv_timer_init(&daemon->loop, &daemon->timer);
 	uv_timer_init(&daemon->loop, &daemon->drain);
-	daemon->timer.data = daemon->drain.data = daemon;
+	uv_timer_init(&daemon->loop, &daemon->status_timer);
+	daemon->timer.data = daemon->drain.data = daemon->status_timer.data = daemon;
+	service_watch(&daemon->loop, &daemon->watchdog);
 	static const int numbers[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
 	for (int i = 0; i < SIGNALS; i++) {
 		uv_signal_init(&daemon->loop, &daemon->signals[i]);
@@ -272,11 +284,13 @@ static int open_server(struct daemon *daemon)
 		.loop = &daemon->loop,
 		.pump = &daemon->pump,
 		.listen = &daemon->config->listen,
+		.listen_fd = daemon->listen_fd,
 		.limits = &daemon->limits,
 		.about = { .impl = daemon, .stats = about_stats, .keyspace = about_keyspace },
 	};
 	enum listener_outcome outcome = server_open(&daemon->server, &options, why, sizeof(why));
 	daemon->server.data = daemon;
+	daemon->listen_fd = -1;
 	if (outcome != LISTENER_OK)
 		log_error("daemon.listen", LOG_TEXT("why", why));
 	switch (outcome) {
@@ -290,11 +304,27 @@ static int open_server(struct daemon *daemon)
 	return EXIT_CONFIG;
 }
 
-static void say_ready(const struct daemon *daemon)
+static void compose_status(const struct daemon *daemon, char *ret_line)
 {
-	char status[128];
-	snprintf(status, sizeof(status), "serving %zu keyspaces", daemon->config->keyspaces_count);
-	notify_ready(status);
+	status_line(daemon->engine, daemon->pool, daemon->stores.redis, ret_line);
+}
+
+static void on_status(uv_timer_t *timer)
+{
+	struct daemon *daemon = timer->data;
+	char line[STATUS_LINE_MAX];
+	compose_status(daemon, line);
+	if (strcmp(line, daemon->status) == 0)
+		return;
+	memcpy(daemon->status, line, sizeof(line));
+	service_status(line);
+}
+
+static void say_ready(struct daemon *daemon)
+{
+	compose_status(daemon, daemon->status);
+	service_ready(daemon->status);
+	uv_timer_start(&daemon->status_timer, on_status, STATUS_MS, STATUS_MS);
 	log_info("daemon.start", LOG_TEXT("version", SEGAR_VERSION), LOG_INT("pid", getpid()),
 		 LOG_TEXT("socket", daemon->config->listen.socket),
 		 LOG_UINT("keyspaces", daemon->config->keyspaces_count));
@@ -336,12 +366,16 @@ static void open_parts(struct daemon *daemon)
 {
 	uint8_t secret[KEY_SECRET_LEN];
 	uint64_t seeds[2];
+	char text[WHY_MAX];
 	const char *why = "the system has no randomness";
 	daemon->code = EXIT_CONFIG;
-	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret) ||
-	    getrandom(seeds, sizeof(seeds), 0) != sizeof(seeds) ||
-	    stores_open(&daemon->stores, &daemon->loop, daemon->config, seeds[0], on_stores_opened,
-			daemon, &why) != 0) {
+	if (!service_take_socket(&daemon->listen_fd, text, sizeof(text))) {
+		refuse_to_start(text);
+		close_handles(daemon);
+	} else if (getrandom(secret, sizeof(secret), 0) != sizeof(secret) ||
+		   getrandom(seeds, sizeof(seeds), 0) != sizeof(seeds) ||
+		   stores_open(&daemon->stores, &daemon->loop, daemon->config, seeds[0],
+			       on_stores_opened, daemon, &why) != 0) {
 		refuse_to_start(why);
 		close_handles(daemon);
 	} else if (!open_pool(&daemon->loop, daemon->config, &daemon->pool)) {
@@ -357,7 +391,7 @@ static void open_parts(struct daemon *daemon)
 int daemon_run(const struct config *config)
 {
 	static struct daemon daemon;
-	daemon = (struct daemon){ .config = config };
+	daemon = (struct daemon){ .config = config, .listen_fd = -1 };
 	signal(SIGPIPE, SIG_IGN);
 	long descriptors = raise_descriptor_limit();
 	limit_connections(&daemon, descriptors);
@@ -375,7 +409,13 @@ int daemon_run(const struct config *config)
 const char *daemon_check(const struct config *config)
 {
 	struct store_url url;
-	const char *why = stores_read_url(config, &url);
+	/* Only the service itself sees its credentials: who checks the file from a shell does not.
+	 */
+	const bool hidden = config->store_password_file &&
+			    !strchr(config->store_password_file, '/') &&
+			    !getenv("CREDENTIALS_DIRECTORY");
+	const char *why =
+		hidden ? store_url_parse(config->store_url, &url) : stores_read_url(config, &url);
 	if (!why && pool_check_dsn(config->origin.dsn) != 0)
 		why = "origin.dsn is no connection string that libpq can read";
 	return why;

@@ -1,5 +1,6 @@
 #include "ops/stores.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,11 +38,17 @@ static void want_turn(void *impl)
 
 const char *stores_read_url(const struct config *config, struct store_url *ret_url)
 {
+	static char text[512];
 	const char *why = store_url_parse(config->store_url, ret_url);
-	if (!why && config->store_password_file)
-		why = store_url_read_password(ret_url, config->store_password_file,
-					      getenv("CREDENTIALS_DIRECTORY"));
-	return why;
+	if (why || !config->store_password_file)
+		return why;
+	why = store_url_read_password(ret_url, config->store_password_file,
+				      getenv("CREDENTIALS_DIRECTORY"));
+	if (!why)
+		return NULL;
+	snprintf(text, sizeof(text), "store.password_file: %.300s: %s", config->store_password_file,
+		 why);
+	return text;
 }
 
 static void on_redis_opened(void *arg)

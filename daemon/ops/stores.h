@@ -38,7 +38,7 @@ int stores_open(struct stores *stores, uv_loop_t *loop, const struct config *con
 	__attribute__((warn_unused_result));
 
 /* Reads what the configuration says of the shared store, its password file too. NULL, or what is
-   wrong with it. Blocks on that file. */
+   wrong with it, valid until the next call. Blocks on that file. The loop's thread. */
 const char *stores_read_url(const struct config *config, struct store_url *ret_url)
 	__attribute__((warn_unused_result));
 

@@ -165,22 +165,66 @@ static enum listener_outcome bind_and_listen(struct listener *listener,
 	return LISTENER_OK;
 }
 
+/* Whether the socket lies at the path that the clients know. */
+static bool lies_at(int fd, const char *path)
+{
+	struct sockaddr_un address;
+	socklen_t len = sizeof(address);
+
+	if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+		return false;
+	return len > offsetof(struct sockaddr_un, sun_path) &&
+	       strncmp(address.sun_path, path, sizeof(address.sun_path)) == 0;
+}
+
+/* Only what differs is set: a daemon without rights over the manager's file may serve on it. */
+static bool has_rights(const struct listen_policy *policy)
+{
+	struct stat there;
+
+	return lstat(policy->socket, &there) == 0 && (there.st_mode & 07777) == policy->mode &&
+	       (!policy->group || there.st_gid == find_group(policy->group));
+}
+
+static enum listener_outcome adopt(const struct listener *listener,
+				   const struct listen_policy *policy, const struct excuse *excuse)
+{
+	const int fd = listener->fd;
+	const int flags = fcntl(fd, F_GETFL);
+
+	if (!lies_at(fd, listener->path))
+		return fail(excuse, LISTENER_FAILED,
+			    "listen.socket is %s, but the service manager's socket lies elsewhere",
+			    listener->path);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+	    fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+		return fail(excuse, LISTENER_FAILED, "%s: %s", listener->path, strerror(errno));
+	return has_rights(policy) ? LISTENER_OK : set_rights(policy, excuse);
+}
+
 enum listener_outcome listener_open(struct listener *listener, const struct listen_policy *policy,
-				    char *ret_text, size_t size)
+				    int inherited_fd, char *ret_text, size_t size)
 {
 	const struct excuse excuse = { ret_text, size };
 	enum listener_outcome outcome;
 
 	*listener = (struct listener){ .fd = -1, .lock_fd = -1 };
-	if (strlen(policy->socket) > SOCKET_PATH_MAX)
+	if (strlen(policy->socket) > SOCKET_PATH_MAX) {
+		if (inherited_fd >= 0)
+			close(inherited_fd);
 		return fail(&excuse, LISTENER_FAILED, "%s: a socket's path has at most %d bytes",
 			    policy->socket, SOCKET_PATH_MAX);
+	}
 	memcpy(listener->path, policy->socket, strlen(policy->socket) + 1);
+	listener->fd = inherited_fd;
 	outcome = take_lock(listener, &excuse);
-	if (outcome == LISTENER_OK)
+	if (outcome == LISTENER_OK && inherited_fd >= 0) {
+		outcome = adopt(listener, policy, &excuse);
+	} else if (outcome == LISTENER_OK) {
 		outcome = clear_path(listener->path, &excuse);
-	if (outcome == LISTENER_OK)
-		outcome = bind_and_listen(listener, policy, &excuse);
+		if (outcome == LISTENER_OK)
+			outcome = bind_and_listen(listener, policy, &excuse);
+	}
 	if (outcome != LISTENER_OK)
 		listener_close(listener);
 	return outcome;

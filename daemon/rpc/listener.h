@@ -7,6 +7,9 @@
  * path that is no socket is never touched. The lock file stays: to remove it would let two
  * daemons hold locks on two files of one name.
  *
+ * A service manager can hold the socket instead, so that clients queue while the daemon restarts:
+ * then the file is the manager's, and stays.
+ *
  * Blocking calls on local files; for start and stop only.
  */
 #pragma once
@@ -26,15 +29,16 @@ enum listener_outcome {
 struct listener {
 	int fd;      /* listens; non-blocking, close-on-exec */
 	int lock_fd; /* holds the lock */
-	dev_t dev;   /* what the path named when it was ours */
+	dev_t dev;   /* what the path named when it was ours; ino 0: it never was */
 	ino_t ino;
 	char path[SOCKET_PATH_MAX + 1];
 };
 
-/* Binds policy->socket with its mode and group, and listens. On failure the listener is closed and
- * `ret_text` (of `size` bytes) says why, with the path. */
+/* Binds policy->socket with its mode and group, and listens; or does so on a listening socket that
+ * lies at that path already, which it takes over (`inherited_fd`; -1: none). On failure the
+ * listener is closed and `ret_text` (of `size` bytes) says why, with the path. */
 enum listener_outcome listener_open(struct listener *listener, const struct listen_policy *policy,
-				    char *ret_text, size_t size)
+				    int inherited_fd, char *ret_text, size_t size)
 	__attribute__((warn_unused_result));
 
 /* Stops listening, removes the socket's file if it is still ours, gives the lock back. Accepts a

@@ -299,7 +299,8 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 		.limits = options->limits,
 		.about = options->about,
 	};
-	outcome = listener_open(&server->listener, options->listen, ret_text, size);
+	outcome = listener_open(&server->listener, options->listen, options->listen_fd, ret_text,
+				size);
 	if (outcome != LISTENER_OK)
 		return outcome;
 	if (uv_poll_init(server->loop, &server->accept_poll, server->listener.fd) != 0) {

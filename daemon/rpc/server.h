@@ -72,6 +72,7 @@ struct server_options {
 	uv_loop_t *loop;
 	struct pump *pump;                  /* borrowed; its host's clock is the server's */
 	const struct listen_policy *listen; /* borrowed during server_open */
+	int listen_fd; /* a socket that listens there already, taken over; -1: none */
 	const struct limits_policy *limits; /* borrowed as long as the server is open */
 	struct server_about about;
 };

@@ -200,6 +200,7 @@ void rpc_world_open(struct rpc_world *world)
 		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped });
 	cr_assert_eq(server_open(&world->server,
 				 &(struct server_options){ .loop = &world->loop,
+							   .listen_fd = -1,
 							   .pump = &world->pump,
 							   .listen = &world->listen,
 							   .limits = &world->limits },

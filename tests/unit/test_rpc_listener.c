@@ -40,7 +40,7 @@ TestSuite(rpc_listener, .init = set_up, .fini = tear_down);
 
 static enum listener_outcome open_it(struct listener *listener)
 {
-	return listener_open(listener, &policy, text, sizeof(text));
+	return listener_open(listener, &policy, -1, text, sizeof(text));
 }
 
 static void make_address(struct sockaddr_un *address)
@@ -175,6 +175,50 @@ Test(rpc_listener, takes_paths_of_107_bytes_and_no_longer_ones)
 	name[room + 1] = '\0';
 	set_path(name);
 	cr_assert_eq(open_it(&listener), LISTENER_FAILED);
+}
+
+/* A socket as a service manager makes it. */
+static int bind_managed(void)
+{
+	struct sockaddr_un address;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	make_address(&address);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	cr_assert_eq(listen(fd, 8), 0);
+	return fd;
+}
+
+Test(rpc_listener, a_managers_socket_is_taken_over_and_its_file_left)
+{
+	struct listener listener;
+	struct stat there;
+	int managers = bind_managed();
+
+	cr_assert_eq(chmod(path, 0777), 0);
+	cr_assert_eq(listener_open(&listener, &policy, dup(managers), text, sizeof(text)),
+		     LISTENER_OK, "%s", text);
+	cr_assert(fcntl(listener.fd, F_GETFL) & O_NONBLOCK);
+	cr_assert(fcntl(listener.fd, F_GETFD) & FD_CLOEXEC);
+	cr_assert_eq(stat(path, &there), 0);
+	cr_assert_eq(there.st_mode & 07777, 0660, "the configuration's mode holds");
+	listener_close(&listener);
+	cr_assert_eq(try_connect(), 0, "clients still queue at the manager's");
+	close(managers);
+}
+
+Test(rpc_listener, a_managers_socket_elsewhere_is_refused)
+{
+	struct listener listener;
+	int managers = bind_managed();
+
+	set_path("other");
+	cr_assert_eq(listener_open(&listener, &policy, managers, text, sizeof(text)),
+		     LISTENER_FAILED);
+	cr_assert(strstr(text, "lies elsewhere"), "%s", text);
+	cr_assert_eq(fcntl(managers, F_GETFD), -1, "it is left open");
+	unlink(lock_path);
+	set_path("sock");
 }
 
 Test(rpc_listener, says_what_is_wrong_with_the_group)
