@@ -24,7 +24,7 @@ GRANT USAGE ON SCHEMA segar TO PUBLIC;
 -- Raised by every change of the objects in this schema; the daemon asks for it.
 CREATE OR REPLACE FUNCTION segar.schema_version() RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN 1;
+RETURN 2;
 COMMENT ON FUNCTION segar.schema_version() IS 'which release of segar''s SQL files is installed';
 
 -- One sequence for all rows of all tables, so that a row deleted and inserted again goes on upwards.
@@ -33,12 +33,27 @@ CREATE SEQUENCE IF NOT EXISTS segar.row_version AS bigint CACHE 1 NO CYCLE;
 COMMENT ON SEQUENCE segar.row_version IS 'the versions of all rows of all tracked tables';
 
 CREATE TABLE IF NOT EXISTS segar.tracked (
-	relation     regclass PRIMARY KEY,
+	relation     regclass NOT NULL,
 	key_template text NOT NULL,
 	tracked_at   timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE segar.tracked IS 'tables tracked by segar.track, and which key each of their rows feeds';
-COMMENT ON COLUMN segar.tracked.key_template IS 'such as order:{customer_id}: a keyspace, then its arguments';
+ALTER TABLE segar.tracked ADD COLUMN IF NOT EXISTS keyspaces text[];
+ALTER TABLE segar.tracked ADD COLUMN IF NOT EXISTS notify boolean NOT NULL DEFAULT true;
+COMMENT ON TABLE segar.tracked IS 'tables tracked by segar.track, and which keys each of their rows feeds';
+COMMENT ON COLUMN segar.tracked.key_template IS
+	'such as order:{customer_id}: a keyspace, then its arguments; or the signature of a function that returns keys';
+COMMENT ON COLUMN segar.tracked.keyspaces IS 'whose keys the function returns; NULL: it is a template';
+COMMENT ON COLUMN segar.tracked.notify IS 'whether a change of the table rings: the same in all rows of one table';
+
+-- In release 1 a table fed one keyspace.
+DO $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_index WHERE indrelid = 'segar.tracked'::regclass AND indisprimary AND indnatts = 2) THEN
+		ALTER TABLE segar.tracked DROP CONSTRAINT IF EXISTS tracked_pkey;
+		ALTER TABLE segar.tracked ADD PRIMARY KEY (relation, key_template);
+	END IF;
+END
+$$;
 
 -- Everyone may look, as at the system catalogs. Who may write is the installing role's to grant.
 GRANT SELECT ON segar.tracked TO PUBLIC;

@@ -1,7 +1,7 @@
--- segar.track and segar.untrack: the two functions that people call.
+-- segar.track, segar.untrack and segar.use_notify: the functions that people call.
 --
--- Both run with the caller's rights: it takes the owner of the table to change it, and a grant on
--- segar.tracked to register it. Both change the list first, whose row makes calls on one table queue up.
+-- All run with the caller's rights: it takes the owner of the table to change it, and a grant on
+-- segar.tracked to register it. They change the list first, whose row makes calls on one table queue up.
 
 -- Raises unless `relation` is a table that can be tracked; says what to track instead, if anything.
 CREATE OR REPLACE FUNCTION segar.check_trackable(relation regclass) RETURNS void
@@ -107,36 +107,77 @@ END
 $$;
 COMMENT ON FUNCTION segar.add_row_version(regclass) IS 'adds the column row_version and its trigger';
 
+-- The registered mapping takes effect: the row versions first, which the log tells.
+CREATE OR REPLACE FUNCTION segar.apply_tracking(relation regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- Nothing tells of a table that is dropped: its entry goes with the next call.
+	DELETE FROM segar.tracked t WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.relation);
+	PERFORM segar.add_row_version(relation);
+	PERFORM segar.add_change_log(relation);
+END
+$$;
+
 CREATE OR REPLACE FUNCTION segar.track(relation regclass, key_template text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	unknown text;
 BEGIN
 	PERFORM segar.check_trackable(relation);
 	IF key_template IS NULL THEN
 		RAISE EXCEPTION 'the key template is NULL' USING ERRCODE = 'null_value_not_allowed';
 	END IF;
-	SELECT c INTO unknown FROM unnest(segar.template_columns(key_template)) c
-	WHERE NOT EXISTS (
-		SELECT FROM pg_attribute a
-		WHERE a.attrelid = relation AND a.attname = c AND a.attnum > 0 AND NOT a.attisdropped);
-	IF FOUND THEN
-		RAISE EXCEPTION 'key template "%": % has no column "%"', key_template, relation, unknown
-			USING ERRCODE = 'undefined_column';
-	END IF;
-
-	-- Nothing tells of a table that is dropped: its entry goes with the next call.
-	DELETE FROM segar.tracked t WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.relation);
-	INSERT INTO segar.tracked AS t (relation, key_template)
-	VALUES (track.relation, track.key_template)
-	ON CONFLICT ON CONSTRAINT tracked_pkey DO UPDATE SET key_template = EXCLUDED.key_template;
-	PERFORM segar.add_row_version(relation);
+	PERFORM segar.template_expression(relation, key_template, 'NEW');
+	INSERT INTO segar.tracked (relation, key_template, notify)
+	VALUES (track.relation, track.key_template,
+		coalesce((SELECT bool_and(t.notify) FROM segar.tracked t WHERE t.relation = track.relation), true))
+	ON CONFLICT ON CONSTRAINT tracked_pkey DO NOTHING;
+	PERFORM segar.apply_tracking(relation);
 END
 $$;
 COMMENT ON FUNCTION segar.track(regclass, text) IS
-	'versions the rows of a table, and says which key each of them feeds: track(''orders'', ''order:{customer_id}'')';
+	'versions the rows of a table, logs their changes, and says which key each of them feeds: track(''orders'', ''order:{customer_id}'')';
+
+CREATE OR REPLACE FUNCTION segar.track(relation regclass, key_function regprocedure, VARIADIC keyspaces text[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	signature CONSTANT text := segar.check_key_function(relation, key_function::text)::text;
+BEGIN
+	PERFORM segar.check_trackable(relation);
+	IF array_position(keyspaces, NULL) IS NOT NULL OR cardinality(keyspaces) = 0 THEN
+		RAISE EXCEPTION 'the keyspaces whose keys % returns are not named', key_function
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	PERFORM segar.template_columns(k) FROM unnest(keyspaces) k;
+	INSERT INTO segar.tracked AS t (relation, key_template, keyspaces, notify)
+	VALUES (track.relation, signature, track.keyspaces,
+		coalesce((SELECT bool_and(o.notify) FROM segar.tracked o WHERE o.relation = track.relation), true))
+	ON CONFLICT ON CONSTRAINT tracked_pkey DO UPDATE SET keyspaces = EXCLUDED.keyspaces;
+	PERFORM segar.apply_tracking(relation);
+END
+$$;
+COMMENT ON FUNCTION segar.track(regclass, regprocedure, text[]) IS
+	'the same by a function that returns a row''s keys, which are of these keyspaces';
+
+CREATE OR REPLACE FUNCTION segar.use_notify(relation regclass, ring boolean) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM segar.check_trackable(relation);
+	UPDATE segar.tracked t SET notify = ring WHERE t.relation = use_notify.relation;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION '% is not tracked', relation USING ERRCODE = 'object_not_in_prerequisite_state';
+	END IF;
+	PERFORM segar.apply_tracking(relation);
+END
+$$;
+COMMENT ON FUNCTION segar.use_notify(regclass, boolean) IS
+	'whether changes of a tracked table ring (NOTIFY), or wait until the log is read again';
 
 CREATE OR REPLACE FUNCTION segar.untrack(relation regclass) RETURNS void
 LANGUAGE plpgsql
@@ -145,16 +186,34 @@ AS $$
 BEGIN
 	DELETE FROM segar.tracked t WHERE t.relation = untrack.relation;
 	IF NOT EXISTS (SELECT FROM pg_trigger t
-	               WHERE t.tgrelid = untrack.relation AND t.tgname = 'zz_segar_row_version') THEN
+	               WHERE t.tgrelid = untrack.relation AND t.tgname IN ('zz_segar_row_version', 'zz_segar_changes')) THEN
 		RETURN;
 	END IF;
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
-	EXECUTE format('DROP TRIGGER zz_segar_row_version ON %s', relation);
+	PERFORM segar.drop_change_log(relation);
+	EXECUTE format('DROP TRIGGER IF EXISTS zz_segar_row_version ON %s', relation);
 	-- The column stays, since keyspaces' queries name it; nothing fills it any more.
 	EXECUTE format('ALTER TABLE %s ALTER COLUMN row_version DROP NOT NULL', relation);
 END
 $$;
 COMMENT ON FUNCTION segar.untrack(regclass) IS 'ends what segar.track began; the column row_version stays';
 
+CREATE OR REPLACE FUNCTION segar.untrack(relation regclass, mapping text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM segar.tracked t
+	WHERE t.relation = untrack.relation AND t.key_template = mapping;
+	IF NOT EXISTS (SELECT FROM segar.tracked t WHERE t.relation = untrack.relation) THEN
+		PERFORM segar.untrack(relation);
+	ELSE
+		PERFORM segar.apply_tracking(relation);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION segar.untrack(regclass, text) IS 'ends one mapping of a table: as segar.tracked shows it';
+
 -- Tracking decides what caches refresh: not for everyone who happens to own a table.
-REVOKE EXECUTE ON FUNCTION segar.track(regclass, text), segar.untrack(regclass) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION segar.track(regclass, text), segar.track(regclass, regprocedure, text[]),
+	segar.use_notify(regclass, boolean), segar.untrack(regclass), segar.untrack(regclass, text) FROM PUBLIC;
