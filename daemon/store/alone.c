@@ -7,6 +7,8 @@
 enum {
 	LATE_MOST_US = 5 * 1000,     /* a moment may be used so long after it */
 	AHEAD_MOST_US = 1000 * 1000, /* no permit reaches further */
+	BOOKED_MOST_US = 200 * 1000, /* no request for one does; beyond is a clock put right */
+	OWED_US = 1000 * 1000,       /* the second that the budget is for */
 	SLOTS_RETRY_US = 20 * 1000,  /* no slot: they come back unannounced */
 };
 
@@ -77,6 +79,18 @@ bool alone_answer(struct alone *alone, const struct place *place, struct store_o
 		op->left_us = place->gone_at_us - local_us;
 	}
 	return true;
+}
+
+bool alone_owes(const struct alone *alone, int64_t now_us)
+{
+	int64_t ago_us = now_us - alone->used_us;
+	return ago_us > -AHEAD_MOST_US && ago_us < OWED_US;
+}
+
+int64_t alone_booked_us(const struct alone *alone, int64_t now_us)
+{
+	int64_t left_us = alone->used_us - now_us;
+	return left_us > 0 && left_us <= BOOKED_MOST_US ? left_us : 0;
 }
 
 bool alone_free(struct alone *alone, uint64_t token)

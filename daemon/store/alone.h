@@ -42,5 +42,11 @@ void alone_permit(struct alone *alone, struct store_op *op, uint32_t place, uint
 bool alone_answer(struct alone *alone, const struct place *place, struct store_op *op,
 		  int64_t store_us, int64_t local_us);
 
+/* Whether its last moment is less than a second ago, or is to come. */
+bool alone_owes(const struct alone *alone, int64_t now_us);
+
+/* How long until its last moment has come, or 0: until then it is not to share in the fleet's. */
+int64_t alone_booked_us(const struct alone *alone, int64_t now_us);
+
 /* Takes a slot back; false where the token holds none of these. */
 bool alone_free(struct alone *alone, uint64_t token);

@@ -60,6 +60,8 @@ static void clock_write(struct script_call *call, struct script_args *args)
 	args_number(args, PLACE_HEARTBEAT_US);
 }
 
+static void greet_place(struct redis_store *redis);
+
 static void take_era(struct redis_store *redis, const redisReply *reply)
 {
 	int64_t number = reply_number(reply, 2);
@@ -93,12 +95,26 @@ static void clock_done(struct script_call *call, const redisReply *reply, enum s
 		pulse->clock_due_us = now_us;
 	}
 	take_era(redis, reply);
-	if (!link_is_ready(&redis->control) &&
-	    !pulse_send(redis, &pulse->place, &pulse->place_asked))
-		link_drop(&redis->control, STORE_ERROR_LOST, NULL);
+	if (!link_is_ready(&redis->control))
+		greet_place(redis);
 }
 
 /* ---- the place --------------------------------------------------------------------------- */
+
+/* What is booked of our own share is used up first: no place is live and on its own. */
+static bool place_may_be_asked(struct redis_store *redis)
+{
+	return !redis->pulse.place_asked &&
+	       alone_booked_us(&redis->alone, redis_store_clock_us(redis)) == 0;
+}
+
+static void greet_place(struct redis_store *redis)
+{
+	struct pulse *pulse = &redis->pulse;
+	pulse->place_held_back = !place_may_be_asked(redis);
+	if (!pulse->place_held_back && !pulse_send(redis, &pulse->place, &pulse->place_asked))
+		link_drop(&redis->control, STORE_ERROR_LOST, NULL);
+}
 
 static void place_write_args(struct script_call *call, struct script_args *args)
 {
@@ -117,6 +133,8 @@ static void place_write_args(struct script_call *call, struct script_args *args)
 		args_text(args, "");
 	args_number(args, place->fleet);
 	args_number(args, PLACE_HEARTBEAT_US);
+	args_real(args, redis->rate_per_s);
+	args_flag(args, alone_owes(&redis->alone, redis_store_clock_us(redis)));
 }
 
 static void take_place(struct redis_store *redis, int number, bool succeeds)
@@ -329,7 +347,7 @@ static void pulse_beat(struct redis_store *redis, int64_t now_us)
 	struct pulse *pulse = &redis->pulse;
 	if (!pulse->clock_asked && now_us >= pulse->clock_due_us)
 		pulse_send(redis, &pulse->clock, &pulse->clock_asked);
-	if (!pulse->place_asked && now_us >= pulse->place_due_us)
+	if (now_us >= pulse->place_due_us && place_may_be_asked(redis))
 		pulse_send(redis, &pulse->place, &pulse->place_asked);
 	if (!pulse->successor_asked && now_us >= pulse->successor_due_us &&
 	    redis->place.number != PLACE_NONE &&
@@ -349,7 +367,14 @@ static void pulse_on_timer(uv_timer_t *timer)
 	struct redis_store *redis = container_of(timer, struct redis_store, pulse.timer);
 	if (link_is_ready(&redis->control))
 		pulse_beat(redis, redis_local_us());
+	else if (redis->pulse.place_held_back && redis->control.state == LINK_GREETING)
+		greet_place(redis);
 	redis_go_on(redis);
+}
+
+void pulse_down(struct redis_store *redis)
+{
+	redis->pulse.place_held_back = false;
 }
 
 void pulse_greet(struct redis_store *redis)

@@ -340,8 +340,10 @@ static void redis_on_down(struct link *link, bool was_ready)
 		log_warning("store.down", LOG_TEXT("link", link->config.name),
 			    LOG_TEXT("kind", store_error_name(link->error)),
 			    LOG_TEXT("text", link->error_text));
-	if (link == &redis->control)
+	if (link == &redis->control) {
+		pulse_down(redis);
 		redis_tell_open(redis);
+	}
 	redis_kick(redis);
 }
 

@@ -42,6 +42,7 @@ struct pulse {
 	struct script_call clock, place, epochs, beat, amend, successor;
 	bool clock_asked, place_asked, epochs_asked, beat_asked, amend_asked, successor_asked;
 	bool epochs_due;       /* after a gap in what is told */
+	bool place_held_back;  /* in the greeting: a build of our own share is to begin first */
 	int64_t clock_sent_us; /* these moments are local */
 	int64_t clock_due_us, place_due_us, beat_due_us;
 	int64_t beat_heard_us;
@@ -124,6 +125,7 @@ enum store_error verb_read(struct errand *errand, const redisReply *reply);
 void pulse_init(struct redis_store *redis);
 void pulse_greet(struct redis_store *redis); /* control is greeting: time first, then place */
 void pulse_ready(struct redis_store *redis); /* control is ready */
+void pulse_down(struct redis_store *redis);  /* control is lost */
 void pulse_close(struct redis_store *redis);
 
 /* news.c */

@@ -27,12 +27,13 @@ int64_t post_store_clock(struct post *post)
 	return fleet_clock_store(&post->clock, post_local(post));
 }
 
-struct caller post_caller(const struct post *post)
+struct caller post_caller(struct post *post)
 {
 	return (struct caller){ .node = post->node->number,
 				.life = post->node->life,
 				.before = post->place.before,
-				.place = post->place.number };
+				.place = post->place.number,
+				.owes = alone_owes(&post->alone, post_store_clock(post)) };
 }
 
 /* ---- core's interface --------------------------------------------------------------------- */

@@ -101,7 +101,7 @@ void post_deafen(struct post *post, bool noticed);
 /* Between the files. */
 int64_t post_local(const struct post *post);
 int64_t post_store_clock(struct post *post);
-struct caller post_caller(const struct post *post);
+struct caller post_caller(struct post *post);
 void post_send(struct post *post, enum cargo cargo, const struct store_op *amend);
 void post_send_op(struct post *post, struct store_op *op);
 /* Once the connection is greeted, unless it is given up. */

@@ -12,7 +12,6 @@ enum {
 	SUCCESSION_US = 2 * SECOND,
 	BEATS_PER_TRUST = 4,
 	BEAT_LEAST_US = 50 * MS,
-	PERMIT_REACH_US = 200 * MS, /* as in core/building.c */
 };
 
 static int64_t beat_interval_us(const struct post *post)
@@ -62,7 +61,8 @@ static void on_tick(struct errand *errand)
 		return;
 	if (!post->asked[CARGO_CLOCK] && now_us >= post->clock_due_us)
 		ask(post, CARGO_CLOCK);
-	if (!post->asked[CARGO_PLACE] && now_us >= post->place_due_us)
+	if (!post->asked[CARGO_PLACE] && now_us >= post->place_due_us &&
+	    alone_booked_us(&post->alone, post_store_clock(post)) == 0)
 		ask(post, CARGO_PLACE);
 	if (!post->asked[CARGO_SUCCESSOR] && now_us >= post->successor_due_us &&
 	    post->place.number != PLACE_NONE) {
@@ -134,8 +134,8 @@ static void on_place_due(struct errand *errand)
 
 static void ask_place(struct post *post)
 {
-	int64_t left_us = post->alone.used_us - post_store_clock(post);
-	if (left_us <= 0 || left_us > PERMIT_REACH_US)
+	int64_t left_us = alone_booked_us(&post->alone, post_store_clock(post));
+	if (left_us == 0)
 		ask(post, CARGO_PLACE);
 	else
 		node_at(post->node, &post->place_due, post->node->fleet->vtime.now_us + left_us,

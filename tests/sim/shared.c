@@ -420,8 +420,10 @@ void shared_evict(struct shared *shared, struct rng *rng, double share)
 		if (entry || claim)
 			judge_on_forgotten(&shared->fleet->judge, (int)i);
 	}
-	if (draw_chance(rng, share))
+	if (draw_chance(rng, share)) {
 		shared->data.has_permits = false;
+		memset(shared->data.slots, 0, slots_size(shared));
+	}
 	if (draw_chance(rng, share))
 		shared->data.has_beat = false;
 }

@@ -75,6 +75,7 @@ struct caller {
 	uint64_t life;
 	uint64_t before; /* the life before, while that may still hold the place; 0: none */
 	int place;       /* or -1 */
+	bool owes;       /* it used its own share just now */
 };
 
 /* What the store tells by itself, to all who listen. */

@@ -60,13 +60,26 @@ static int64_t permit_interval_us(const struct shared *shared)
 	return (int64_t)(1e6 * scene->nodes / (rate * live)) + 1;
 }
 
-/* A place that was out of touch may just have used its own share: it comes out of the fleet's. */
+/* What a place used of its own share comes out of the fleet's. */
 static void pay_share(struct shared *shared)
 {
 	struct shared_data *data = &shared->data;
 	int64_t now_us = shared_now(shared);
-	data->next_us =
+	int64_t paid_us =
 		(data->next_us > now_us ? data->next_us : now_us) + permit_interval_us(shared);
+	if (paid_us > now_us + SECOND)
+		paid_us = now_us + SECOND;
+	if (data->next_us < paid_us)
+		data->next_us = paid_us;
+}
+
+/* True if nobody knew what was given out in the last second. */
+static bool begin_unless_known(struct shared *shared)
+{
+	if (shared->data.has_permits && shared->data.permits_run == shared->run)
+		return false;
+	begin_bucket(shared);
+	return true;
 }
 
 int shared_place(struct shared *shared, const struct caller *caller, bool *ret_succeeds)
@@ -81,11 +94,9 @@ int shared_place(struct shared *shared, const struct caller *caller, bool *ret_s
 	if (at < 0)
 		return -1;
 	*ret_succeeds = before != 0 && data->places[at].holder == before;
-	bool returns = data->places[at].exists && !is_live(shared, at);
+	bool returns = !is_live(shared, at) && (caller->owes || data->places[at].exists);
 	data->places[at] = (struct shared_place){ true, caller->life, now_us + PLACE_HEARTBEAT_US };
-	if (!data->has_permits || data->permits_run != shared->run)
-		begin_bucket(shared);
-	else if (returns)
+	if (!begin_unless_known(shared) && returns)
 		pay_share(shared);
 	return at;
 }
@@ -101,8 +112,11 @@ static struct occupancy occupancy_of(const struct shared *shared, uint64_t token
 {
 	int64_t now_us = shared_now(shared);
 	struct occupancy occupancy = { 0 };
-	for (int i = 0; i < shared->fleet->scene.concurrency; i++) {
-		struct shared_slot *slot = &shared->data.slots[i];
+	int concurrency = shared->fleet->scene.concurrency;
+	/* Of the free ones it is one by chance, by the token. */
+	int first = (int)((uint32_t)token % (uint32_t)concurrency);
+	for (int n = 0; n < concurrency; n++) {
+		struct shared_slot *slot = &shared->data.slots[(first + n) % concurrency];
 		bool taken = slot->until_us > now_us && slot->start_us <= now_us + SECOND;
 		if (!taken && !occupancy.free)
 			occupancy.free = slot;
@@ -142,7 +156,7 @@ void shared_permit(struct shared *shared, struct store_op *op, const struct call
 		grant(shared, op, occupancy.same);
 		return;
 	}
-	if (!data->has_permits || data->next_us > now_us + SECOND + 200 * MS + interval_us)
+	if (!begin_unless_known(shared) && data->next_us > now_us + SECOND + 200 * MS + interval_us)
 		begin_bucket(shared);
 	int64_t start_us = data->next_us > now_us ? data->next_us : now_us;
 	int half = slots_most / 2 > 1 ? slots_most / 2 : 1;

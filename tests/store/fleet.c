@@ -266,6 +266,28 @@ enum store_outcome do_permit(struct doing *doing, struct daemon *daemon, uint64_
 	return doing_wait(doing, daemon);
 }
 
+void await_bucket(struct doing *doing, struct daemon *daemon)
+{
+	while (do_permit(doing, daemon, 1, 0) == STORE_RETRY)
+		;
+	cr_assert_eq(free_slot(doing, daemon, 1, -1), STORE_DONE);
+}
+
+int take(struct doing *doing, struct daemon *daemon, uint64_t token)
+{
+	while (do_permit(doing, daemon, token, 200000) == STORE_RETRY)
+		;
+	cr_assert_eq(doing->op.outcome, STORE_DONE);
+	return doing->op.slot;
+}
+
+enum store_outcome free_slot(struct doing *doing, struct daemon *daemon, uint64_t token, int slot)
+{
+	doing_init(doing, daemon, STORE_FREE, "rows:1", token);
+	doing->op.slot = slot;
+	return doing_wait(doing, daemon);
+}
+
 void doing_free(struct doing *doing)
 {
 	value_unref(doing->op.entry.value);

@@ -98,5 +98,11 @@ enum store_outcome do_permit(struct doing *doing, struct daemon *daemon, uint64_
 			     int64_t reach_us);
 void doing_free(struct doing *doing);
 
+/* Until the bucket's first second is over. */
+void await_bucket(struct doing *doing, struct daemon *daemon);
+/* A permit, asked for until it is there: its slot. */
+int take(struct doing *doing, struct daemon *daemon, uint64_t token);
+enum store_outcome free_slot(struct doing *doing, struct daemon *daemon, uint64_t token, int slot);
+
 struct redis_stats daemon_stats(struct daemon *daemon);
 uint64_t daemon_errors(struct daemon *daemon, enum store_error error);

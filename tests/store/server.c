@@ -117,7 +117,7 @@ void server_resume(struct server *server)
 
 void server_remove(struct server *server)
 {
-	static const char *const names[] = { "redis.sock", "log", "skew" };
+	static const char *const names[] = { "redis.sock", "log", "skew", "dump.rdb" };
 	char path[128];
 	server_kill(server);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {

@@ -260,10 +260,11 @@ Test(redis_faults, a_user_who_may_not_is_told_so)
 /* What has to be allowed at the least; documented for operators. */
 Test(redis_faults, these_commands_are_all_that_is_needed)
 {
-	server_ask(&fleet.server,
-		   "ACL SETUSER segar on >sesame ~t:* &t:* -@all +ping +select +client|setname "
-		   "+evalsha +eval +subscribe +publish +time +get +set +del +getrange +setrange "
-		   "+strlen +pttl +hget +hset +hkeys +zadd +zcard +zcount +zscore");
+	server_ask(
+		&fleet.server,
+		"ACL SETUSER segar on >sesame ~t:* &t:* -@all +ping +select +client|setname "
+		"+evalsha +eval +subscribe +publish +time +info +get +set +del +getrange +setrange "
+		"+strlen +pttl +hget +hset +hkeys +zadd +zcard +zcount +zscore");
 	snprintf(fleet.url.user, sizeof(fleet.url.user), "segar");
 	snprintf(fleet.url.password, sizeof(fleet.url.password), "sesame");
 	fleet.options.fleet = 2;

@@ -27,32 +27,6 @@ TestSuite(redis_permits, .init = setup, .fini = teardown, .timeout = 60);
 	while (!(condition))                                                                       \
 		;
 
-/* Until the bucket's first second is over. */
-static void await_bucket(struct daemon *daemon)
-{
-	while (do_permit(&doing, daemon, 1, 0) == STORE_RETRY)
-		;
-	doing_init(&doing, daemon, STORE_FREE, "rows:1", 1);
-	doing.op.slot = -1;
-	cr_assert_eq(doing_wait(&doing, daemon), STORE_DONE);
-}
-
-static enum store_outcome free_slot(struct daemon *daemon, uint64_t token, int slot)
-{
-	doing_init(&doing, daemon, STORE_FREE, "rows:1", token);
-	doing.op.slot = slot;
-	return doing_wait(&doing, daemon);
-}
-
-/* A permit, asked for until it is there. */
-static int take(struct daemon *daemon, uint64_t token)
-{
-	while (do_permit(&doing, daemon, token, 200000) == STORE_RETRY)
-		;
-	cr_assert_eq(doing.op.outcome, STORE_DONE);
-	return doing.op.slot;
-}
-
 /* ---- the rate ---------------------------------------------------------------------------- */
 
 static int64_t starts[4096];
@@ -150,30 +124,30 @@ Test(redis_permits, a_flush_gives_nothing_away)
 Test(redis_permits, a_bucket_absurdly_far_ahead_starts_in_a_second)
 {
 	struct daemon *daemon = fleet_add(&fleet);
-	await_bucket(daemon);
+	await_bucket(&doing, daemon);
 	server_ask(
 		&fleet.server,
 		"EVAL redis.call('SETRANGE',KEYS[1],8,struct.pack('>d',9e15)) 1 t:{fleet}:permits");
 	cr_assert_eq(do_permit(&doing, daemon, 5, 0), STORE_RETRY);
 	cr_assert(doing.op.left_us > 900000 && doing.op.left_us <= 1200000);
-	await_bucket(daemon);
+	await_bucket(&doing, daemon);
 }
 
 Test(redis_permits, a_start_is_booked_ahead_within_reach)
 {
 	fleet.options.budget_per_s = 10;
 	struct daemon *daemon = fleet_add(&fleet);
-	await_bucket(daemon);
+	await_bucket(&doing, daemon);
 	int64_t begun_us = redis_store_now_us(daemon->redis);
-	take(daemon, 5);
-	take(daemon, 6);
+	take(&doing, daemon, 5);
+	take(&doing, daemon, 6);
 	int64_t start_us = redis_store_now_us(daemon->redis) + doing.op.left_us;
 	cr_assert_geq(start_us - begun_us, 105000);
 	cr_assert_eq(do_permit(&doing, daemon, 6, 200000), STORE_DONE);
 	cr_assert(llabs(redis_store_now_us(daemon->redis) + doing.op.left_us - start_us) < 20000 ||
 			  doing.op.left_us == 0,
 		  "a repeat gets the same moment");
-	take(daemon, 7);
+	take(&doing, daemon, 7);
 	cr_assert_eq(do_permit(&doing, daemon, 8, 0), STORE_RETRY);
 	cr_assert_gt(doing.op.left_us, 0);
 }
@@ -185,32 +159,36 @@ Test(redis_permits, slots_never_exceed_the_concurrency)
 	fleet.options.concurrency = 4;
 	struct daemon *daemon = fleet_add(&fleet);
 	bool used[4] = { false };
-	await_bucket(daemon);
+	int slot_of_12 = -1;
+	await_bucket(&doing, daemon);
 	for (uint64_t token = 11; token <= 14; token++) {
-		int slot = take(daemon, token);
+		int slot = take(&doing, daemon, token);
 		cr_assert(slot >= 0 && slot < 4 && !used[slot]);
 		used[slot] = true;
+		if (token == 12)
+			slot_of_12 = slot;
 	}
 	for (int i = 0; i < 20; i++)
 		cr_assert_eq(do_permit(&doing, daemon, 15, 200000), STORE_RETRY);
-	free_slot(daemon, 12, 3);
-	free_slot(daemon, 99, 1);
+	free_slot(&doing, daemon, 12, (slot_of_12 + 1) % 4);
+	free_slot(&doing, daemon, 99, slot_of_12);
 	cr_assert_eq(do_permit(&doing, daemon, 15, 200000), STORE_RETRY, "it was another's");
-	free_slot(daemon, 12, -1);
-	cr_assert_eq(take(daemon, 15), 1, "where its number is not known, its token tells");
+	free_slot(&doing, daemon, 12, -1);
+	cr_assert_eq(take(&doing, daemon, 15), slot_of_12,
+		     "where its number is not known, its token tells");
 }
 
 Test(redis_permits, slots_end_by_themselves)
 {
 	fleet.options.concurrency = 1;
 	struct daemon *daemon = fleet_add(&fleet);
-	await_bucket(daemon);
+	await_bucket(&doing, daemon);
 	doing_init(&doing, daemon, STORE_PERMIT, "rows:1", 5);
 	doing.op.length_us = 50000;
 	doing.op.reach_us = 200000;
 	cr_assert_eq(doing_wait(&doing, daemon), STORE_DONE);
 	cr_assert_eq(do_permit(&doing, daemon, 6, 200000), STORE_RETRY);
-	take(daemon, 6);
+	take(&doing, daemon, 6);
 }
 
 Test(redis_permits, slots_scale_with_the_live_part_but_for_the_last)
@@ -218,20 +196,20 @@ Test(redis_permits, slots_scale_with_the_live_part_but_for_the_last)
 	fleet.options.concurrency = 4;
 	fleet.options.fleet = 2;
 	struct daemon *a = fleet_add(&fleet);
-	await_bucket(a);
-	take(a, 11);
-	take(a, 12);
+	await_bucket(&doing, a);
+	take(&doing, a, 11);
+	take(&doing, a, 12);
 	for (int i = 0; i < 20; i++)
 		cr_assert_eq(do_permit(&doing, a, 13, 200000), STORE_RETRY, "one of two daemons");
 	struct daemon *b = fleet_add(&fleet);
-	take(b, 13);
-	take(b, 14);
+	take(&doing, b, 13);
+	take(&doing, b, 14);
 	fleet.options.prefix = "u:";
 	fleet.options.concurrency = 1;
 	fleet.options.fleet = 10;
 	a = fleet_add(&fleet);
-	await_bucket(a);
-	take(a, 15);
+	await_bucket(&doing, a);
+	take(&doing, a, 15);
 }
 
 Test(redis_permits, background_takes_half_of_the_slots_and_only_what_is_free_now)
@@ -239,7 +217,7 @@ Test(redis_permits, background_takes_half_of_the_slots_and_only_what_is_free_now
 	fleet.options.concurrency = 4;
 	fleet.options.budget_per_s = 20;
 	struct daemon *daemon = fleet_add(&fleet);
-	await_bucket(daemon);
+	await_bucket(&doing, daemon);
 	unsigned granted = 0;
 	for (int i = 0; i < 200 && granted < 2; i++) {
 		doing_init(&doing, daemon, STORE_PERMIT, "rows:1", next_token++);
@@ -258,8 +236,8 @@ Test(redis_permits, background_takes_half_of_the_slots_and_only_what_is_free_now
 		int64_t again_us = redis_store_now_us(daemon->redis) + 10000;
 		AWAIT(&fleet, redis_store_now_us(daemon->redis) >= again_us);
 	}
-	take(daemon, next_token++);
-	take(daemon, next_token++);
+	take(&doing, daemon, next_token++);
+	take(&doing, daemon, next_token++);
 }
 
 Test(redis_permits, a_permit_whose_moment_has_passed_unheard_is_void)
@@ -267,7 +245,7 @@ Test(redis_permits, a_permit_whose_moment_has_passed_unheard_is_void)
 	fleet.options.concurrency = 1;
 	struct daemon *daemon = fleet_add(&fleet);
 	struct doing late;
-	await_bucket(daemon);
+	await_bucket(&doing, daemon);
 	doing_init(&late, daemon, STORE_PERMIT, "rows:1", 5);
 	late.op.reach_us = 200000;
 	/* The server gets it while it is stopped, and the daemon does not read the answer for a
@@ -286,7 +264,7 @@ Test(redis_permits, a_permit_whose_moment_has_passed_unheard_is_void)
 	AWAIT_BLOCKED(server_now_us(&fleet.server) >= until_us);
 	cr_assert_eq(doing_wait(&late, daemon), STORE_RETRY);
 	cr_assert_eq(daemon_stats(daemon).permits_late, 1);
-	take(daemon, 6); /* it was given back */
+	take(&doing, daemon, 6); /* it was given back */
 }
 
 /* ---- places ------------------------------------------------------------------------------ */
@@ -302,8 +280,8 @@ Test(redis_permits, each_daemon_has_a_place_of_its_own)
 	}
 	struct daemon *fifth = fleet_add(&fleet);
 	cr_assert_eq(daemon_stats(fifth).place, -1);
-	await_bucket(fifth);
-	take(fifth, 5);
+	await_bucket(&doing, fifth);
+	take(&doing, fifth, 5);
 }
 
 Test(redis_permits, a_dead_daemon_s_place_is_given_away_after_its_heartbeat)
@@ -334,22 +312,22 @@ Test(redis_permits, a_restarted_daemon_frees_what_its_predecessor_held)
 	fleet.options.state_dir = state_dir;
 	struct daemon *first = fleet_add(&fleet);
 	int place = daemon_stats(first).place;
-	await_bucket(first);
-	take(other, 11);
-	take(first, 12);
+	await_bucket(&doing, first);
+	take(&doing, other, 11);
+	take(&doing, first, 12);
 	cr_assert_eq(do_permit(&doing, other, 13, 200000), STORE_RETRY);
 	daemon_close(first);
 	struct daemon *second = fleet_add(&fleet);
 	cr_assert_eq(daemon_stats(second).place, place);
 	long long freed_us = server_now_us(&fleet.server);
-	take(second, 14);
+	take(&doing, second, 14);
 	freed_us = server_now_us(&fleet.server) - freed_us;
 	cr_assert(freed_us > 1800000 && freed_us < 4000000, "%lld", freed_us);
 	for (int i = 0; i < 20; i++)
 		cr_assert_eq(do_permit(&doing, other, 15, 200000), STORE_RETRY,
 			     "the other's slot is still held");
-	free_slot(second, 14, -1);
-	free_slot(other, 11, -1);
+	free_slot(&doing, second, 14, -1);
+	free_slot(&doing, other, 11, -1);
 	remove_state();
 }
 
@@ -375,12 +353,12 @@ Test(redis_permits, a_restarted_daemon_keeps_what_it_took_itself)
 	fleet.options.concurrency = 2;
 	fleet.options.state_dir = state_dir;
 	struct daemon *first = fleet_add(&fleet);
-	await_bucket(first);
-	take(first, 11);
+	await_bucket(&doing, first);
+	take(&doing, first, 11);
 	daemon_close(first);
 	struct daemon *second = fleet_add(&fleet);
-	take(second, 12);
-	take(second, 13); /* as soon as its predecessor's is freed */
+	take(&doing, second, 12);
+	take(&doing, second, 13); /* as soon as its predecessor's is freed */
 	for (int i = 0; i < 20; i++)
 		cr_assert_eq(do_permit(&doing, second, 14, 200000), STORE_RETRY);
 	remove_state();
@@ -402,7 +380,7 @@ Test(redis_permits, out_of_touch_a_daemon_has_its_own_share_once_its_heartbeat_h
 	fleet.options.budget_per_s = 50;
 	fleet.options.concurrency = 4;
 	struct daemon *daemon = fleet_add(&fleet);
-	await_bucket(daemon);
+	await_bucket(&doing, daemon);
 	server_kill(&fleet.server);
 	int64_t killed_us = redis_store_now_us(daemon->redis);
 	AWAIT(&fleet, !daemon_is_up(daemon));
@@ -415,7 +393,7 @@ Test(redis_permits, out_of_touch_a_daemon_has_its_own_share_once_its_heartbeat_h
 	cr_assert_geq(redis_store_now_us(daemon->redis) - killed_us, 2 * SECOND);
 	cr_assert(daemon_stats(daemon).alone);
 	cr_assert_eq(doing.op.slot % 2, daemon_stats(daemon).place % 2);
-	cr_assert_eq(free_slot(daemon, 5, doing.op.slot), STORE_DONE);
+	cr_assert_eq(free_slot(&doing, daemon, 5, doing.op.slot), STORE_DONE);
 	starts_count = 0;
 	storm(2 * SECOND);
 	cr_assert_leq(worst_second(), 24, "%u: half of 45", worst_second());
@@ -427,8 +405,8 @@ Test(redis_permits, out_of_touch_a_daemon_has_its_own_share_once_its_heartbeat_h
 	storm(2 * SECOND);
 	cr_assert_leq(worst_second(), 50, "%u", worst_second());
 	uint64_t alone = daemon_stats(daemon).permits_alone;
-	await_bucket(daemon);
-	take(daemon, next_token++);
+	await_bucket(&doing, daemon);
+	take(&doing, daemon, next_token++);
 	cr_assert_eq(daemon_stats(daemon).permits_alone, alone);
 }
 

@@ -11,32 +11,37 @@
 --
 -- The rate is GCRA without burst (ITU-T I.371). Rate and slots are given out in the part that the
 -- live places have of the fleet: the others may be building on their own share. Background work
--- takes what is free now, and at most half of the slots. Where the bucket is missing or absurdly far
--- ahead, nobody knows what was given out: it starts in a second.
+-- takes what is free now, and at most half of the slots. Where the bucket is missing, absurdly far
+-- ahead, or from before a restart or failover of the server, nobody knows what was given out: it
+-- starts in a second. The slots of before stay taken; one that was forgotten is still held by its
+-- lock at the origin. Which of the free is given is left to chance, by the token: so a few that are
+-- held there without our knowing do not stop all.
 --
--- The permits: u8 'p', u8 format, 6 bytes 0, f64 when the next start may be; then a record for each
--- slot: f64 start, f64 end, u64 token, u32 instance, u16 place, u8 background, u8 0.
+-- The permits: u8 'p', u8 format, 6 bytes of the server's history (prelude.lua), f64 when the next
+-- start may be; then a record for each slot: f64 start, f64 end, u64 token, u32 instance, u16 place,
+-- u8 background, u8 0.
 
 local deadline, sent_at, token = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local place, instance = tonumber(ARGV[4]), tonumber(ARGV[5])
 local length, reach, background = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local concurrency, rate, fleet = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local heartbeat = tonumber(ARGV[12])
-local START, REACH_MAX, SPREAD_MAX = 1000000, 200000, 100000
+local REACH_MAX, SPREAD_MAX = 200000, 100000
 
 local now = now_us()
 if now > deadline then return { 'late' } end
 local permits = permits_read(KEYS[1])
-local live = math.max(1, math.min(places_live(KEYS[2], now, heartbeat), fleet))
-local interval = math.ceil(1e6 * fleet / (rate * live))
+local live, interval = permits_share(KEYS[2], now, heartbeat, fleet, rate)
 local slots_max = math.max(1, math.floor(concurrency * live / fleet))
 local spread = math.min(interval * live, SPREAD_MAX)
 
-local free, in_use, in_background = nil, 0, 0
+local first = struct.unpack('>I4', token, 5) % concurrency
+local free, nearest, in_use, in_background = nil, concurrency, 0, 0
 for slot = 0, math.max(permits.slots, concurrency) - 1 do
 	local start, until_us, holder, _, _, behind = slot_at(permits, slot)
-	if until_us <= now or start > now + START then
-		if slot < concurrency then free = free or slot end
+	if until_us <= now or start > now + PERMITS_BEGIN then
+		local distance = (slot - first) % concurrency
+		if slot < concurrency and distance < nearest then free, nearest = slot, distance end
 	elseif holder == token then
 		return { 'granted', live, slot, start - sent_at }
 	else
@@ -44,10 +49,11 @@ for slot = 0, math.max(permits.slots, concurrency) - 1 do
 	end
 end
 
-if not permits.next_at or permits.next_at > now + START + REACH_MAX + interval then
-	permits.next_at = now + START
-	permits_write(KEYS[1], permits)
+local begins = permits_begin_unless_known(permits, now)
+if not begins and permits.next_at > now + PERMITS_BEGIN + REACH_MAX + interval then
+	permits.next_at, begins = now + PERMITS_BEGIN, true
 end
+if begins then permits_write(KEYS[1], permits) end
 local start = math.max(permits.next_at, now)
 if start - now > reach then return { 'retry', live, start - now - reach, spread } end
 if not free or in_use >= slots_max or

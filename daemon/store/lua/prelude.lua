@@ -170,17 +170,40 @@ local function places_live(key, at, heartbeat)
 	return redis.call('ZCOUNT', key, string.format('(%.0f', at), string.format('%.0f', at + heartbeat))
 end
 
--- The fleet's permits (permit.lua has the layout); `next_at` nil: nobody knows.
+-- The fleet's permits (permit.lua has the layout); `next_at` 0 where there is no record.
 local PERMITS, PERMITS_LEN, SLOT, SLOT_LEN = '>c1Bc6d', 16, '>ddc8I4I2BB', 32
+local PERMITS_BEGIN = 1000000
 
 local function permits_read(key)
 	local bytes = redis.call('GET', key)
 	if not bytes or #bytes < PERMITS_LEN or bytes:sub(1, 2) ~= 'p\1' then
-		return { bytes = '', slots = 0, changed = {} }
+		return { bytes = '', slots = 0, next_at = 0, history = '', changed = {} }
 	end
-	local _, _, _, next_at = struct.unpack(PERMITS, bytes)
+	local _, _, history, next_at = struct.unpack(PERMITS, bytes)
 	return { bytes = bytes, slots = math.floor((#bytes - PERMITS_LEN) / SLOT_LEN), next_at = next_at,
-		changed = {} }
+		history = history, changed = {} }
+end
+
+-- Six bytes that stand for what this server has taken since it became the one that is written to:
+-- others after a restart, and on a replica that has become the primary. Where a record has others,
+-- it comes from a snapshot or over replication, and what came after that is forgotten.
+local function server_history()
+	local id = redis.call('INFO', 'replication'):match('master_replid:(%x+)')
+	return (id:sub(1, 12):gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
+end
+
+-- Where nobody knows what was given out in the last second, the rate starts in a second. True if so.
+local function permits_begin_unless_known(permits, now)
+	local history = server_history()
+	if permits.history == history then return false end
+	permits.history, permits.next_at = history, now + PERMITS_BEGIN
+	return true
+end
+
+-- How many live daemons the rate and the slots are for, and what is between two permits.
+local function permits_share(places, now, heartbeat, fleet, rate)
+	local live = math.max(1, math.min(places_live(places, now, heartbeat), fleet))
+	return live, math.ceil(1e6 * fleet / (rate * live))
 end
 
 -- start, end, token, instance, place, background.
@@ -195,7 +218,7 @@ end
 
 local function permits_write(key, permits)
 	if permits.bytes == '' then redis.call('DEL', key) end
-	redis.call('SETRANGE', key, 0, struct.pack(PERMITS, 'p', 1, string.rep('\0', 6), permits.next_at or 0))
+	redis.call('SETRANGE', key, 0, struct.pack(PERMITS, 'p', 1, permits.history, permits.next_at))
 	for slot, record in pairs(permits.changed) do
 		redis.call('SETRANGE', key, PERMITS_LEN + slot * SLOT_LEN, record)
 	end
