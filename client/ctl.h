@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "client/ctl_estimate.h"
 #include "client/segar.h"
 #include "proto/method.h"
 #include "proto/wire.h"
@@ -30,6 +31,7 @@ struct ctl {
 	bool raw; /* of a value, its bytes only */
 	segar_options options;
 	struct bench_plan bench;
+	struct estimate_line estimate;
 	char **args; /* behind the command */
 	int args_count;
 };
@@ -62,3 +64,6 @@ enum ctl_exit ctl_exit_of(int status);
 
 /* Loads the key of ctl->args, and tells how quickly it was answered. */
 enum ctl_exit ctl_bench(struct ctl *ctl, const char *key);
+
+/* Shows what ctl->estimate comes to; of a keyspace, NULL: none, by what its daemon measures. */
+enum ctl_exit ctl_estimate(struct ctl *ctl, const char *keyspace);

@@ -198,6 +198,12 @@ static enum ctl_exit run_bench(struct ctl *ctl, const struct command *command)
 	return exit_code;
 }
 
+static enum ctl_exit run_estimate(struct ctl *ctl, const struct command *command)
+{
+	(void)command;
+	return ctl_estimate(ctl, ctl->args_count > 0 ? ctl->args[0] : NULL);
+}
+
 #define KEY     "KEY | KEYSPACE ARG..."
 #define KEY_MAX (1 + WIRE_KEY_ARGS_MAX)
 
@@ -218,5 +224,7 @@ const struct command commands[] = {
 	{ "keyspaces", "", "show the keyspaces and how each stands", 0, 0, 0, run_plain },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,
 	  OPTION_IN(GET), run_bench },
+	{ "estimate", "[KEYSPACE]", "how many builds at once the loss of values makes", 0, 1, 0,
+	  run_estimate },
 };
 const int commands_count = sizeof(commands) / sizeof(commands[0]);

@@ -35,9 +35,10 @@ static const struct own_option {
 enum { OWN_OPTIONS = sizeof(own_options) / sizeof(own_options[0]) };
 
 enum {
-	OPTIONS_MAX = 32,        /* own and methods' */
-	METHOD_OPTION = 0x1000,  /* what getopt returns for options_all[0], and so on */
-	CONNECTIONS_MAX = 10000, /* of bench */
+	OPTIONS_MAX = 40,         /* own, methods' and estimate's */
+	METHOD_OPTION = 0x1000,   /* what getopt returns for options_all[0], and so on */
+	ESTIMATE_OPTION = 0x2000, /* and for estimate_options[0] */
+	CONNECTIONS_MAX = 10000,  /* of bench */
 	DEPTH_MAX = 1024,
 	SECONDS_MAX = 86400,
 };
@@ -91,6 +92,9 @@ static void print_help(FILE *out)
 		print_takers(out, options_all[i].methods);
 		fprintf(out, ": %s\n", options_all[i].text);
 	}
+	for (int i = 0; i < estimate_options_count; i++)
+		fprintf(out, "      --%s %s\n          estimate: %s\n", estimate_options[i].name,
+			estimate_options[i].arg, estimate_options[i].text);
 	fputs("\nA key is keyspace:argument:..., with : and % inside arguments as %3A and %25; "
 	      "given\n"
 	      "as KEYSPACE ARG... the arguments may be anything.\n"
@@ -138,6 +142,7 @@ static enum ctl_exit take_number(const char *name, const char *text, int64_t lea
 /* What the command line says, before it is known for which command. */
 struct line {
 	struct options options;
+	struct estimate_line estimate;
 	const char *socket; /* NULL: not said */
 	int64_t timeout_ms;
 	int64_t connections, requests, seconds, depth;
@@ -155,6 +160,15 @@ static enum ctl_exit take_method_option(struct line *line, const struct option_s
 		return take_number(option_flag(option, flag), arg, option->least, option->most, to);
 	*to = 1;
 	return CTL_VALUE;
+}
+
+static enum ctl_exit take_estimate_option(struct line *line, int option, const char *arg)
+{
+	const char *must_be = estimate_take(&line->estimate, option, arg);
+
+	if (!must_be)
+		return CTL_VALUE;
+	return refuse("--%s must be %s, not %s", estimate_options[option].name, must_be, arg);
 }
 
 static enum ctl_exit take_own_option(struct line *line, int letter, const char *arg)
@@ -215,6 +229,11 @@ static void list_options(char *letters, struct option longs[OPTIONS_MAX],
 						METHOD_OPTION + (int)i };
 		count++;
 	}
+	for (int i = 0; i < estimate_options_count; i++) {
+		assert(count < OPTIONS_MAX - 1);
+		longs[count++] = (struct option){ estimate_options[i].name, required_argument, NULL,
+						  ESTIMATE_OPTION + i };
+	}
 	longs[count] = (struct option){ NULL, 0, NULL, 0 };
 }
 
@@ -236,7 +255,9 @@ static enum ctl_exit read_line(int argc, char **argv, struct line *line)
 			puts("segarctl " SEGAR_VERSION);
 			exit(CTL_VALUE);
 		}
-		if (found >= METHOD_OPTION)
+		if (found >= ESTIMATE_OPTION)
+			exit_code = take_estimate_option(line, found - ESTIMATE_OPTION, optarg);
+		else if (found >= METHOD_OPTION)
 			exit_code = take_method_option(line, &options_all[found - METHOD_OPTION],
 						       optarg);
 		else
@@ -257,6 +278,8 @@ static enum ctl_exit check_options(struct line *line, const struct command *comm
 				      option_flag(&options_all[i], flag));
 	if (line->for_bench && strcmp(command->name, "bench") != 0)
 		return refuse("-c, -d, -n and -t are for bench");
+	if (line->estimate.given && strcmp(command->name, "estimate") != 0)
+		return refuse("--rate, --build and what goes with them are for estimate");
 	if (line->requests && line->seconds)
 		return refuse("bench ends after -n requests or -t seconds, not both");
 	return CTL_VALUE;
@@ -291,6 +314,7 @@ static void set_options(struct ctl *ctl, const struct line *line)
 	ctl->options.if_older_ms = line->options.if_older_ms;
 	ctl->options.hard = line->options.hard == 1;
 	ctl->options.timeout_ms = line->timeout_ms;
+	ctl->estimate = line->estimate;
 	ctl->bench.connections = (int)line->connections;
 	ctl->bench.depth = (int)line->depth;
 	ctl->bench.requests = line->requests;

@@ -101,6 +101,8 @@ struct account {
 	uint64_t refreshes[REFRESH_CAUSES][REFRESH_OUTCOMES];
 	uint64_t wasted[REFRESH_CAUSES];
 	uint32_t waiting;             /* requests, now */
+	uint32_t near_entries;        /* now */
+	size_t near_bytes;            /* theirs, all cost included */
 	struct durations build_times; /* of builds that the origin answered */
 	struct durations queue_times; /* from the wish to build to the build's beginning */
 	struct durations stale_ages;  /* of stale replies: since freshness ended */

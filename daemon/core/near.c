@@ -116,6 +116,8 @@ void near_remove(struct near *near, struct near_entry *ne)
 	table_remove(&near->table, &ne->node);
 	CHECK(segment->bytes >= ne->cost);
 	segment->bytes -= ne->cost;
+	ne->keyspace->account.near_bytes -= ne->cost;
+	ne->keyspace->account.near_entries--;
 	value_unref(ne->entry.value);
 	mem_free(ne);
 }
@@ -207,6 +209,8 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	ne->next_at_us = entry->fresh_until_us;
 	ne->put_at_us = now_us;
 	segment->bytes += ne->cost;
+	ne->keyspace->account.near_bytes += ne->cost;
+	ne->keyspace->account.near_entries++;
 	list_push_front(&segment->queue, &ne->link);
 	table_insert(&near->table, &ne->node, key->hash);
 	return ne;

@@ -127,6 +127,10 @@ static void about_stats(void *impl, struct stat_sink *sink)
 #define X(name) sink->put(sink, "origin_" #name, (int64_t)counters->name);
 	POOL_COUNTER_MAP(X)
 #undef X
+	const struct origin_policy *origin = &daemon->config->origin;
+	sink->put(sink, "origin_fleet", origin->fleet);
+	sink->put(sink, "origin_concurrency", origin->concurrency);
+	sink->put(sink, "origin_budget_per_min", (int64_t)(origin->budget_per_s * 60 + 0.5));
 	sink->put(sink, "claims", memory_store_claims(daemon->stores.memory));
 	if (daemon->stores.redis)
 		put_redis_stats(daemon->stores.redis, sink);

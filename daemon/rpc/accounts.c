@@ -114,11 +114,15 @@ void accounts_put(struct wire_buf *b, const struct keyspace *keyspace)
 	put_durations(b, "build_us", &account->build_times);
 	put_durations(b, "queue_us", &account->queue_times);
 	put_durations(b, "stale_us", &account->stale_ages);
-	wire_buf_str(b, "fresh_ms");
-	wire_buf_int(b, keyspace->policy->fresh_us / 1000);
+	wire_buf_str(b, "jitter");
+	wire_buf_float(b, keyspace->policy->jitter);
+	map_put(b, &map, "fresh_ms", (uint64_t)keyspace->policy->fresh_us / 1000);
+	map_put(b, &map, "stale_ms", (uint64_t)keyspace->policy->stale_us / 1000);
 	map_put(b, &map, "refresh_us", (uint64_t)keyspace->refresh_us);
 	map_put(b, &map, "gets_total", account_gets(account));
 	map_put(b, &map, "waiting", account->waiting);
+	map_put(b, &map, "near_entries", account->near_entries);
+	map_put(b, &map, "near_bytes", account->near_bytes);
 #define X(name, text) map_put(b, &map, #name, account->counters.name);
 	ACCOUNT_COUNTER_MAP(X)
 #undef X

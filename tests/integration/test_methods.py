@@ -1,5 +1,7 @@
 """The methods besides get and refresh: what people and programs ask about the daemon itself."""
+import json
 import subprocess
+import threading
 
 import pytest
 
@@ -58,6 +60,42 @@ def test_stats_of_a_keyspace_is_its_account(segard, client):
         client.call("stats", "item", 5)
     shown = subprocess.run([SEGARCTL, "-s", segard.socket, "stats", "item"], capture_output=True, text=True, check=True)
     assert "manual.wasted: 1" in shown.stdout
+
+
+def estimate(segard, *arguments):
+    return subprocess.run([SEGARCTL, "-s", segard.socket, "estimate", *arguments], capture_output=True, text=True,
+                          check=False)
+
+
+def test_estimate_of_a_live_keyspace(origin, make_segard):
+    """By the daemon's own measurements: what it is asked, what a build took, what its budget is."""
+    segard = make_segard(origin, origin={"budget": "90/m", "concurrency": 7}).start()
+    client = segard.client()
+    refused = estimate(segard, "item", "--watch", "10ms")
+    assert refused.returncode == 2 and "nobody asks for that keyspace now" in refused.stderr
+    assert estimate(segard, "nope").returncode == 1
+    client.get("item:1")
+    asking = threading.Event()
+
+    def ask():
+        while not asking.is_set():
+            client.get("item:1")
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    try:
+        told = json.loads(estimate(segard, "item", "--watch", "200ms", "-j").stdout)
+        shown = estimate(segard, "item", "--watch", "50ms", "--build", "400ms").stdout
+        forced = json.loads(estimate(segard, "item", "--watch", "10ms", "--rate", "1500/s", "--build", "400ms", "-j").stdout)
+    finally:
+        asking.set()
+        asker.join()
+    account = client.call("stats", "item")
+    assert told["build_ms"] == pytest.approx(account["refresh_us"] / 1000, rel=1e-4)
+    assert (told["hosts"], told["pool"], told["keys"], told["limit_per_s"]) == (1, 7, 1, pytest.approx(0.9 * 1.5))
+    assert 0 < told["rate_per_s"] <= account["gets_total"] / 0.2
+    assert "builds of 400 ms, 1 host of" in shown
+    assert forced["at_once"]["unprotected"] == 600 and forced["at_once"]["segar"] == 1
 
 
 def test_keyspaces_lists_them_with_what_is_wrong(origin, make_segard):

@@ -207,6 +207,60 @@ static const struct {
 	{ "get --wait-ms 1s ks:1", 2,
 	  "segarctl: --wait-ms must be a number from 0 to 300000, not 1s\n"
 	  "segarctl --help tells more\n" },
+	{ "estimate --rate 1500/s --build 400ms", 0,
+	  "1,500 requests a second for 1 key, builds of 400 ms, 1 host of 1 process\n"
+	  "builds at once when what they build is lost\n"
+	  "  without protection                         600\n"
+	  "  single-flight in each process                1\n"
+	  "  segar                                        1\n" },
+	{ "estimate --rate 30000/m --build 0.3s --processes 15 --pool 40", 0,
+	  "500 requests a second for 1 key, builds of 300 ms, 1 host of 15 processes\n"
+	  "builds at once when what they build is lost\n"
+	  "  without protection                         150  over the pool of 40, 10 in each "
+	  "process\n"
+	  "  single-flight in each process               15  within the pool of 40\n"
+	  "  segar                                        1  within the pool of 40\n" },
+	{ "estimate --rate 50000/s --build 800ms -j", 0,
+	  "{\"rate_per_s\": 50000, \"build_ms\": 800, \"keys\": 1, \"hosts\": 1, "
+	  "\"processes\": 1, \"at_once\": {\"unprotected\": 40000, \"in_each_process\": 40000, "
+	  "\"single_flight\": 1, \"segar\": 1}}\n" },
+	{ "estimate --rate 50000/s --build 50ms --keys 200000 --fresh 300s --budget 200/s", 0,
+	  "50,000 requests a second for 200,000 keys, builds of 50 ms, 1 host of 1 process\n"
+	  "builds at once when what they build is lost\n"
+	  "  without protection                       2,500\n"
+	  "  single-flight in each process            2,500\n"
+	  "  segar                                    2,500\n"
+	  "keys that were built together and are all asked for expire\n"
+	  "  without jitter                         200,000  at once\n"
+	  "  with jitter                              3,333  a second, for 60 s; in the worst one "
+	  "about 3,499\n"
+	  "  in the long run                            667  a second, 33.3 builds at once\n"
+	  "segar begins at most 180 builds a second\n"
+	  "  in the long run                too few: not all of these keys can be kept fresh\n"
+	  "  all keys are built anew in     1,111 s; nobody waits if stale is 1,051 s, and it is "
+	  "0 ms\n" },
+	{ "estimate --rate 5/s", 2,
+	  "segarctl: estimate needs --rate and --build, or a keyspace to watch\n" },
+	{ "estimate --rate 5 --build 1s", 2,
+	  "segarctl: --rate must be a rate such as 1500/s or 90/m, not 5\n"
+	  "segarctl --help tells more\n" },
+	{ "estimate --build -1s", 2,
+	  "segarctl: --build must be a duration such as 400ms, 30s or 10m, not -1s\n"
+	  "segarctl --help tells more\n" },
+	{ "estimate --jitter 101%", 2,
+	  "segarctl: --jitter must be a percentage from 0% to 100%, not 101%\n"
+	  "segarctl --help tells more\n" },
+	{ "estimate --keys 0", 2,
+	  "segarctl: --keys must be a whole number from 1 on, not 0\nsegarctl --help tells "
+	  "more\n" },
+	{ "estimate --watch 1s --rate 1/s --build 1s", 2,
+	  "segarctl: --watch is for a keyspace: estimate KEYSPACE\n" },
+	{ "estimate --watch 2h ks", 2,
+	  "segarctl: --watch must be a duration from 1ms to 1h, not 2h\nsegarctl --help tells "
+	  "more\n" },
+	{ "get --rate 1/s ks:1", 2,
+	  "segarctl: --rate, --build and what goes with them are for estimate\n"
+	  "segarctl --help tells more\n" },
 	{ "--version", 0, "segarctl " SEGAR_VERSION "\n" },
 };
 
