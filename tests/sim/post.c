@@ -33,7 +33,8 @@ struct caller post_caller(struct post *post)
 				.life = post->node->life,
 				.before = post->place.before,
 				.place = post->place.number,
-				.owes = alone_owes(&post->alone, post_store_clock(post)) };
+				.owes = alone_owes(&post->alone, post_store_clock(post)),
+				.era = post->era.number };
 }
 
 /* ---- core's interface --------------------------------------------------------------------- */

@@ -40,9 +40,9 @@ enum { CARGO_COUNT = CARGO_SUCCESSOR + 1 };
 
 /* What the store answers to all but operations. */
 struct receipt {
-	int64_t store_us; /* CLOCK */
-	int place;        /* PLACE; -1: the fleet is full */
-	bool yes;         /* PLACE: it was the predecessor's; BEAT: we publish */
+	struct shared_time time; /* CLOCK */
+	int place;               /* PLACE; -1: the fleet is full */
+	bool yes;                /* PLACE: it was the predecessor's; BEAT: we publish */
 };
 
 struct post {

@@ -132,6 +132,7 @@ static enum store_error execute_op(struct attempt *attempt)
 	struct shared *shared = &parcel->post->node->fleet->shared;
 	if (shared->readonly && attempt->op.verb != STORE_LOAD)
 		return STORE_ERROR_READONLY;
+	struct value *value = attempt->op.entry.value, *text = attempt->op.failure.text;
 	shared_execute(shared, &attempt->op, &parcel->caller);
 	trace(shared->fleet,
 	      "node=%d ev=%s key=%s token=%" PRIx64 " outcome=%d fence=%" PRIu64 " left=%" PRId64,
@@ -139,10 +140,9 @@ static enum store_error execute_op(struct attempt *attempt)
 	      attempt->op.token, (int)attempt->op.outcome, attempt->op.fence, attempt->op.left_us);
 	/* What was asked gives way to what is answered. */
 	if (attempt->op.verb != STORE_LOAD && attempt->op.verb != STORE_LEASE) {
-		value_unref(attempt->op.entry.value);
-		value_unref(attempt->op.failure.text);
-		attempt->op.entry = (struct entry){ 0 };
-		attempt->op.failure = (struct failure){ 0 };
+		value_unref(value);
+		value_unref(text);
+		attempt->op.entry.value = attempt->op.failure.text = NULL;
 	}
 	return STORE_ERROR_NONE;
 }
@@ -197,8 +197,7 @@ static void attempt_send(struct attempt *attempt, int64_t delay_us)
 	if (parcel->op) {
 		attempt->op = *parcel->op;
 		attempt->op.key = parcel->key;
-		if (parcel->op->verb == STORE_SAVE || parcel->op->verb == STORE_RELEASE)
-			post_op_leaves(post, &attempt->op);
+		post_op_leaves(post, &attempt->op);
 		value_ref(attempt->op.entry.value);
 		value_ref(attempt->op.failure.text);
 	}

@@ -109,7 +109,8 @@ bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller
 	case CARGO_AMEND:
 		return false;
 	case CARGO_CLOCK:
-		ret_receipt->store_us = shared_now(shared);
+		ret_receipt->time =
+			shared_time(shared, caller, era_jump_to_tell(&post->era, post_local(post)));
 		return true;
 	case CARGO_PLACE:
 		ret_receipt->place = shared_place(shared, caller, &ret_receipt->yes);
@@ -147,9 +148,14 @@ static void ask_place(struct post *post)
 static void clock_done(struct post *post, const struct receipt *receipt, int64_t sent_us)
 {
 	int64_t now_us = post_local(post);
-	fleet_clock_sample(&post->clock, sent_us, now_us, receipt->store_us);
+	const struct shared_time *time = &receipt->time;
+	int64_t jump_us = fleet_clock_sample(&post->clock, sent_us, now_us, time->now_us);
 	post->clock_due_us = now_us + CLOCK_US;
-	era_adopt(&post->era, 1, FLEET_EPOCH_US, 0);
+	if (jump_us != 0) {
+		era_saw_jump(&post->era, jump_us, now_us);
+		post->clock_due_us = now_us;
+	}
+	era_adopt(&post->era, time->era, time->since_us, time->jump_us);
 	if (post->state == POST_GREETING)
 		ask_place(post);
 }

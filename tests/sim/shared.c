@@ -1,8 +1,5 @@
 #include "shared.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/check.h"
 #include "fleet.h"
 
@@ -18,7 +15,7 @@ int64_t shared_now(const struct shared *shared)
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-static void entry_forget(struct shared_key *key)
+void shared_entry_forget(struct shared_key *key)
 {
 	value_unref(key->entry.value);
 	key->entry = (struct entry){ 0 };
@@ -29,12 +26,35 @@ static void failure_forget(struct shared_claim *claim)
 {
 	value_unref(claim->failure.text);
 	claim->failure = (struct failure){ 0 };
+	claim->failed_length_us = 0;
+	claim->streak = 0;
 }
 
-static void claim_forget(struct shared_claim *claim)
+void shared_claim_forget(struct shared_claim *claim)
 {
 	failure_forget(claim);
 	*claim = (struct shared_claim){ 0 };
+}
+
+/* The end of a record that is written now: SET with PX. */
+static int64_t ends_after(int64_t left_us, int64_t now_us)
+{
+	return (now_us / 1000 + (left_us + MARGIN_US + 999) / 1000) * 1000;
+}
+
+/* What has ended is gone: it does not come back when the clock does. */
+static void forget_ended(struct shared_key *key, int64_t now_us)
+{
+	if (key->has_entry && shared_has_ended(key->entry_ends_us, now_us))
+		shared_entry_forget(key);
+	if (key->claim.exists && shared_has_ended(key->claim.ends_us, now_us))
+		shared_claim_forget(&key->claim);
+}
+
+void shared_sweep(struct shared *shared)
+{
+	for (uint32_t i = 0; i < shared->fleet->scene.keys_count; i++)
+		forget_ended(&shared->data.keys[i], shared_now(shared));
 }
 
 static struct shared_key *key_of(struct shared *shared, const struct store_op *op)
@@ -42,11 +62,7 @@ static struct shared_key *key_of(struct shared *shared, const struct store_op *o
 	int number = scene_find(&shared->fleet->scene, op->key.bytes, op->key.len);
 	CHECK(number >= 0);
 	struct shared_key *key = &shared->data.keys[number];
-	int64_t now_us = shared_now(shared);
-	if (key->has_entry && now_us >= key->entry_ends_us)
-		entry_forget(key);
-	if (key->claim.exists && now_us >= key->claim.ends_us)
-		claim_forget(&key->claim);
+	forget_ended(key, shared_now(shared));
 	return key;
 }
 
@@ -55,32 +71,42 @@ static int number_of(const struct shared *shared, const struct shared_key *key)
 	return (int)(key - shared->data.keys);
 }
 
-static int64_t lease_left(const struct shared_claim *claim, int64_t now_us)
+int64_t shared_lease_left(const struct shared_claim *claim, int64_t now_us)
 {
 	return left_of(claim->lease_until_us, claim->lease_length_us, now_us);
 }
 
-static int64_t failed_left(const struct shared_claim *claim, int64_t now_us)
+int64_t shared_failed_left(const struct shared_claim *claim, int64_t now_us)
 {
 	bool failed = claim->failure.status != STATUS_OK;
-	return failed && now_us < claim->failure.until_us ? claim->failure.until_us - now_us : 0;
+	return failed ? left_of(claim->failure.until_us, claim->failed_length_us, now_us) : 0;
+}
+
+uint32_t shared_streak(const struct shared_claim *claim, int64_t now_us)
+{
+	int64_t length_us = claim->failed_length_us;
+	int64_t until_us = claim->failure.until_us + length_us;
+	return left_of(until_us, 2 * length_us, now_us) > 0 ? claim->streak : 0;
 }
 
 static void claim_write(struct shared_key *key, int64_t now_us)
 {
-	int64_t left_us = lease_left(&key->claim, now_us);
-	if (left_us < failed_left(&key->claim, now_us))
-		left_us = failed_left(&key->claim, now_us);
-	if (key->has_entry && left_us < key->entry_ends_us - now_us)
-		left_us = key->entry_ends_us - now_us;
-	key->claim.exists = true;
-	key->claim.ends_us = now_us + left_us + MARGIN_US;
+	struct shared_claim *claim = &key->claim;
+	int64_t length_us = claim->failed_length_us;
+	int64_t left_us = shared_lease_left(claim, now_us);
+	int64_t known_us = left_of(claim->failure.until_us + length_us, 2 * length_us, now_us);
+	int64_t entry_us = key->has_entry ? (key->entry_ends_us / 1000 - now_us / 1000) * 1000 : 0;
+	left_us = left_us > known_us ? left_us : known_us;
+	left_us = left_us > entry_us ? left_us : entry_us;
+	claim->streak = shared_streak(claim, now_us);
+	claim->exists = true;
+	claim->ends_us = ends_after(left_us, now_us);
 }
 
 static bool claim_is_ours(const struct shared_claim *claim, const struct store_op *op,
 			  int64_t now_us)
 {
-	return lease_left(claim, now_us) > 0 && claim->token == op->token;
+	return shared_lease_left(claim, now_us) > 0 && claim->token == op->token;
 }
 
 /* True if somebody waits for the lease's end. */
@@ -125,7 +151,8 @@ static void give_failure(const struct shared_key *key, struct store_op *op, int6
 {
 	op->has_failure = true;
 	op->failure = key->claim.failure;
-	op->failure.retry_in_us = failed_left(&key->claim, now_us);
+	op->failure.streak = shared_streak(&key->claim, now_us);
+	op->failure.retry_in_us = shared_failed_left(&key->claim, now_us);
 	value_ref(op->failure.text);
 }
 
@@ -148,7 +175,7 @@ static void do_load(struct shared *shared, struct store_op *op)
 	op->has_claim = key->claim.exists;
 	op->fence = key->claim.fence;
 	op->floor = key->claim.floor;
-	op->left_us = lease_left(&key->claim, now_us);
+	op->left_us = shared_lease_left(&key->claim, now_us);
 	if (key->has_entry)
 		give_entry(key, op);
 	if (key->has_entry && key->entry.fence <= op->known_fence) {
@@ -156,16 +183,17 @@ static void do_load(struct shared *shared, struct store_op *op)
 		op->entry.value = NULL;
 		op->has_value = false;
 	}
-	if (failed_left(&key->claim, now_us) > 0)
+	if (shared_failed_left(&key->claim, now_us) > 0)
 		give_failure(key, op, now_us);
 }
 
 static bool is_enough(const struct shared *shared, const struct shared_key *key,
-		      const struct want *want, int64_t now_us)
+		      const struct want *want, uint32_t era)
 {
+	int64_t now_us = shared_now(shared);
 	if (!key->has_entry || !(want->fresh || want->fence_after || want->has_min_version))
 		return false;
-	if (want->fresh && key->entry.fresh_until_us <= now_us)
+	if (want->fresh && (key->entry.fresh_until_us <= now_us || key->entry.era != era))
 		return false;
 	if (want->fence_after && key->entry.fence <= want->fence_after)
 		return false;
@@ -184,8 +212,6 @@ static void grant_lease(struct shared *shared, struct shared_key *key, struct st
 	claim->granted_at_us = now_us;
 	claim->lease_length_us = op->length_us;
 	claim->lease_until_us = now_us + op->length_us;
-	op->failure.streak = now_us < claim->streak_until_us ? claim->streak : 0;
-	failure_forget(claim);
 	claim_write(key, now_us);
 }
 
@@ -194,19 +220,22 @@ static void do_lease(struct shared *shared, struct store_op *op, const struct ca
 	struct shared_key *key = key_of(shared, op);
 	int64_t now_us = shared_now(shared);
 	op->floor = key->claim.floor;
+	op->failure = (struct failure){ .streak = shared_streak(&key->claim, now_us) };
 	if (claim_is_ours(&key->claim, op, now_us)) {
 		op->fence = key->claim.lease_fence;
-	} else if (is_enough(shared, key, &op->want, now_us)) {
+	} else if (is_enough(shared, key, &op->want, caller->era)) {
 		op->outcome = STORE_ENOUGH;
 		give_entry(key, op);
-	} else if (failed_left(&key->claim, now_us) > 0) {
+	} else if (shared_failed_left(&key->claim, now_us) > 0) {
 		op->outcome = STORE_FAILED;
 		give_failure(key, op, now_us);
-	} else if (lease_left(&key->claim, now_us) > 0) {
+	} else if (shared_lease_left(&key->claim, now_us) > 0) {
 		op->outcome = STORE_HELD;
-		op->left_us = lease_left(&key->claim, now_us);
-		key->claim.waited = true;
-		claim_write(key, now_us);
+		op->left_us = shared_lease_left(&key->claim, now_us);
+		if (!key->claim.waited) {
+			key->claim.waited = true;
+			claim_write(key, now_us);
+		}
 	} else {
 		grant_lease(shared, key, op, caller);
 	}
@@ -236,13 +265,21 @@ static void put_entry(struct shared *shared, struct shared_key *key, const struc
 	int64_t now_us = shared_now(shared);
 	int64_t left_us = entry->stale_until_us > now_us ? entry->stale_until_us - now_us : 0;
 	value_ref(entry->value);
-	entry_forget(key);
+	shared_entry_forget(key);
 	key->entry = *entry;
 	key->has_entry = true;
-	key->entry_ends_us = now_us + left_us + MARGIN_US;
+	key->entry_ends_us = ends_after(left_us, now_us);
 	failure_forget(&key->claim);
-	key->claim.streak_until_us = 0;
 	judge_on_saved(&shared->fleet->judge, number_of(shared, key), entry);
+}
+
+/* Not stored: the header of what is there instead. */
+static void refuse_save(const struct shared_key *key, struct store_op *op)
+{
+	op->outcome = STORE_REFUSED;
+	op->has_entry = key->has_entry;
+	op->entry = key->entry;
+	op->entry.value = NULL;
 }
 
 static void do_save(struct shared *shared, struct store_op *op)
@@ -254,8 +291,8 @@ static void do_save(struct shared *shared, struct store_op *op)
 	bool had_entry = key->has_entry;
 	op->floor = claim->floor;
 	if (!claim_is_ours(claim, op, now_us)) {
-		bool repeated = had_entry && key->entry.fence == entry.fence;
-		op->outcome = repeated ? STORE_DONE : STORE_REFUSED;
+		if (!had_entry || key->entry.fence != entry.fence)
+			refuse_save(key, op);
 		return;
 	}
 	bool waited = claim_end_lease(claim);
@@ -264,14 +301,14 @@ static void do_save(struct shared *shared, struct store_op *op)
 	if (claim->floor >= entry.fence) {
 		keep = keep && !entry.absent && !claim->hard;
 		/* Stale for as long as counted from when it was made. */
-		entry_soft_expire(&entry, now_us,
-				  entry.generated_at_us - now_us +
-					  policy_of(shared, key)->stale_us);
+		int64_t stale_until_us = entry.generated_at_us + policy_of(shared, key)->stale_us;
+		int64_t at_us = stale_until_us < now_us ? stale_until_us : now_us;
+		entry_soft_expire(&entry, at_us, stale_until_us - at_us);
 	}
 	if (keep)
 		put_entry(shared, key, &entry);
 	else
-		op->outcome = STORE_REFUSED;
+		refuse_save(key, op);
 	claim_write(key, now_us);
 	judge_on_settled(&shared->fleet->judge, number_of(shared, key), op->token);
 	if (waited || (keep && had_entry))
@@ -286,7 +323,7 @@ static void remember_failure(struct shared_claim *claim, const struct failure *f
 	claim->failure = *failure;
 	claim->failure.until_us = now_us + failure->until_us;
 	claim->streak = failure->streak;
-	claim->streak_until_us = claim->failure.until_us + failure->until_us;
+	claim->failed_length_us = failure->until_us;
 	value_ref(claim->failure.text);
 }
 
@@ -314,11 +351,11 @@ static void do_invalidate(struct shared *shared, struct store_op *op)
 		entry_soft_expire(&key->entry, now_us,
 				  op->hard ? 0 : policy_of(shared, key)->stale_us);
 	/* A build that was under way at a hard change stays forbidden when a soft one follows. */
-	bool under_hard =
-		claim->hard && lease_left(claim, now_us) > 0 && claim->floor >= claim->lease_fence;
-	claim->fence = claim->floor = op->fence = fence_after(key, op->known_fence, now_us);
+	bool under_hard = claim->hard && shared_lease_left(claim, now_us) > 0 &&
+			  claim->floor >= claim->lease_fence;
+	claim->fence = claim->floor = op->fence = op->floor =
+		fence_after(key, op->known_fence, now_us);
 	claim->hard = op->hard || under_hard;
-	claim->streak_until_us = 0;
 	failure_forget(claim);
 	claim_write(key, now_us);
 	judge_on_changed(&shared->fleet->judge, number_of(shared, key), op->fence, op->hard);
@@ -354,119 +391,7 @@ void shared_execute(struct shared *shared, struct store_op *op, const struct cal
 		do_invalidate(shared, op);
 		break;
 	case STORE_EPOCH:
-		op->outcome = STORE_AWAY;
+		shared_epoch(shared, op);
 		break;
 	}
-}
-
-/* ---- life, faults ------------------------------------------------------------------------ */
-
-static size_t slots_size(const struct shared *shared)
-{
-	return (size_t)shared->fleet->scene.concurrency * sizeof(struct shared_slot);
-}
-
-static size_t places_size(const struct shared *shared)
-{
-	return (size_t)shared->fleet->scene.nodes * sizeof(struct shared_place);
-}
-
-static void data_init(const struct shared *shared, struct shared_data *data)
-{
-	*data = (struct shared_data){ 0 };
-	data->slots = calloc(1, slots_size(shared));
-	data->places = calloc(1, places_size(shared));
-	CHECK(data->slots && data->places);
-}
-
-void shared_data_drop(const struct shared *shared, struct shared_data *data)
-{
-	for (uint32_t i = 0; i < shared->fleet->scene.keys_count; i++) {
-		entry_forget(&data->keys[i]);
-		claim_forget(&data->keys[i].claim);
-	}
-	free(data->slots);
-	free(data->places);
-	*data = (struct shared_data){ 0 };
-}
-
-void shared_init(struct shared *shared, struct fleet *fleet)
-{
-	*shared = (struct shared){ .fleet = fleet };
-	data_init(shared, &shared->data);
-}
-
-void shared_close(struct shared *shared)
-{
-	shared_data_drop(shared, &shared->data);
-}
-
-void shared_flush(struct shared *shared)
-{
-	shared_data_drop(shared, &shared->data);
-	data_init(shared, &shared->data);
-	judge_on_forgotten(&shared->fleet->judge, -1);
-}
-
-void shared_evict(struct shared *shared, struct rng *rng, double share)
-{
-	for (uint32_t i = 0; i < shared->fleet->scene.keys_count; i++) {
-		struct shared_key *key = &shared->data.keys[i];
-		bool entry = draw_chance(rng, share), claim = draw_chance(rng, share);
-		if (entry)
-			entry_forget(key);
-		if (claim)
-			claim_forget(&key->claim);
-		if (entry || claim)
-			judge_on_forgotten(&shared->fleet->judge, (int)i);
-	}
-	if (draw_chance(rng, share)) {
-		shared->data.has_permits = false;
-		memset(shared->data.slots, 0, slots_size(shared));
-	}
-	if (draw_chance(rng, share))
-		shared->data.has_beat = false;
-}
-
-void shared_copy(const struct shared *shared, struct shared_data *ret_data)
-{
-	data_init(shared, ret_data);
-	struct shared_slot *slots = ret_data->slots;
-	struct shared_place *places = ret_data->places;
-	*ret_data = shared->data;
-	ret_data->slots = memcpy(slots, shared->data.slots, slots_size(shared));
-	ret_data->places = memcpy(places, shared->data.places, places_size(shared));
-	for (uint32_t i = 0; i < shared->fleet->scene.keys_count; i++) {
-		value_ref(ret_data->keys[i].entry.value);
-		value_ref(ret_data->keys[i].claim.failure.text);
-	}
-}
-
-void shared_restart(struct shared *shared)
-{
-	shared->run++;
-}
-
-void shared_restore(struct shared *shared, struct shared_data *data)
-{
-	shared_restart(shared);
-	shared_data_drop(shared, &shared->data);
-	shared->data = *data;
-	*data = (struct shared_data){ 0 };
-}
-
-int shared_leases(const struct shared *shared)
-{
-	int leases = 0;
-	for (uint32_t i = 0; i < shared->fleet->scene.keys_count; i++)
-		leases += lease_left(&shared->data.keys[i].claim, shared_now(shared)) > 0;
-	return leases;
-}
-
-int shared_slots(const struct shared *shared)
-{
-	int slots = 0;
-	for (int i = 0; i < shared->fleet->scene.concurrency; i++)
-		slots += shared->data.slots[i].until_us > shared_now(shared);
-	return slots;
 }

@@ -2,7 +2,8 @@
  *
  * One call is one script of daemon/store/lua: atomic, at the store's own time. How messages reach
  * it, or do not, is post.h. Of a key it keeps two records, as in Redis, and each can vanish alone:
- * the entry, and the claim. Beside them what the fleet shares: permits, places, the heartbeat.
+ * the entry, and the claim. Beside them what the fleet shares: permits, places, the heartbeat, the
+ * era, the epochs. tests/twins holds all of it to Redis and the scripts.
  *
  * Moments in operations are by its clock: the caller translates. What it does it tells the judge.
  */
@@ -11,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/epoch.h"
 #include "core/store.h"
 #include "scene.h"
 
@@ -23,9 +25,9 @@ struct shared_claim {
 	uint64_t token, lease_fence;
 	int64_t granted_at_us, lease_length_us, lease_until_us;
 	struct failure failure; /* text counted; status OK: none; until_us: when it is forgotten */
-	uint32_t streak;
-	int64_t streak_until_us;
-	int64_t ends_us; /* the record's own end */
+	int64_t failed_length_us;
+	uint32_t streak; /* known for as long again as the failure was */
+	int64_t ends_us; /* the record's own end, as that of an entry: shared_has_ended */
 };
 
 struct shared_key {
@@ -42,10 +44,10 @@ struct shared_slot {
 	int64_t start_us, until_us; /* free once until_us has passed */
 };
 
+/* Two records in Redis, of which either can vanish: by when it ends, and who has it. */
 struct shared_place {
-	bool exists;
-	uint64_t holder; /* the daemon's life */
-	int64_t until_us;
+	int64_t until_us; /* 0: nobody has had it */
+	uint64_t holder;  /* the daemon's life; 0: it is not known */
 };
 
 /* All that a failover can lose, and a flush does. */
@@ -59,6 +61,10 @@ struct shared_data {
 	bool has_beat;
 	uint64_t beat_holder, beat_number;
 	int64_t beat_until_us;
+	uint32_t era; /* 0: none */
+	int64_t era_since_us, era_jump_us, era_seen_us;
+	uint64_t era_witness; /* the life that saw a jump, at era_seen_us; 0: none */
+	struct epochs epochs[KEYSPACES];
 };
 
 struct fleet;
@@ -76,17 +82,32 @@ struct caller {
 	uint64_t before; /* the life before, while that may still hold the place; 0: none */
 	int place;       /* or -1 */
 	bool owes;       /* it used its own share just now */
+	uint32_t era;    /* that it lives in; 0: none yet */
 };
 
 /* What the store tells by itself, to all who listen. */
-enum tiding_kind { TIDING_SETTLED, TIDING_CHANGED, TIDING_BEAT };
+enum tiding_kind { TIDING_SETTLED, TIDING_CHANGED, TIDING_BEAT, TIDING_EPOCH };
 struct tiding {
 	enum tiding_kind kind;
-	int key;
+	int key;        /* EPOCH: the keyspace */
 	uint64_t fence; /* CHANGED: the floor; BEAT: its number */
 	bool hard;
-	int64_t told_us; /* the store's clock */
+	int64_t told_us;   /* the store's clock; EPOCH: when it began */
+	int64_t spread_us; /* EPOCH */
 };
+
+/* What can vanish alone: the keys of Redis. */
+enum shared_part {
+	SHARED_ENTRY,
+	SHARED_CLAIM,
+	SHARED_PERMITS,
+	SHARED_PLACES,
+	SHARED_HOLDERS,
+	SHARED_BEAT,
+	SHARED_ERA,
+	SHARED_EPOCHS,
+};
+enum { SHARED_PARTS = SHARED_EPOCHS + 1 };
 
 void shared_init(struct shared *shared, struct fleet *fleet);
 void shared_close(struct shared *shared);
@@ -103,12 +124,28 @@ int shared_place(struct shared *shared, const struct caller *caller, bool *ret_s
 /* beat.lua: whether the caller publishes. */
 bool shared_beat(struct shared *shared, const struct caller *caller, int64_t length_us);
 
+/* clock.lua: `jump_us`: what the caller saw the clock jump by, or 0. */
+struct shared_time {
+	int64_t now_us;
+	uint32_t era;
+	int64_t since_us, jump_us; /* when the era began, and what the clock jumped by then */
+};
+struct shared_time shared_time(struct shared *shared, const struct caller *caller, int64_t jump_us);
+
+/* epochs.lua: the store hears of an epoch that a daemon knows. */
+void shared_know_epoch(struct shared *shared, const char *keyspace, int64_t moment_us,
+		       int64_t spread_us);
+
 /* free.lua: the slots that another life took for the caller's place. */
 void shared_free_before(struct shared *shared, const struct caller *caller);
+
+/* Forgets the keys' records that have ended: else that is done when they are asked for. */
+void shared_sweep(struct shared *shared);
 
 /* Faults. A copy is what a replica has; restoring it is the failover, which is also a restart. */
 void shared_restart(struct shared *shared);
 void shared_flush(struct shared *shared);
+void shared_forget(struct shared *shared, enum shared_part part, int key);
 void shared_evict(struct shared *shared, struct rng *rng, double share);
 void shared_copy(const struct shared *shared, struct shared_data *ret_data);
 void shared_restore(struct shared *shared, struct shared_data *data);
@@ -118,7 +155,18 @@ void shared_data_drop(const struct shared *shared, struct shared_data *data);
 int shared_leases(const struct shared *shared);
 int shared_slots(const struct shared *shared);
 
-/* shared_fleet.c, of shared.c's use */
+/* Between the files of the store. A record vanishes, with what it counts. */
+void shared_entry_forget(struct shared_key *key);
+void shared_claim_forget(struct shared_claim *claim);
+
+/* Of a claim: what is left of its lease, of its failure, and the failed builds in a row as far as
+ * still known. */
+int64_t shared_lease_left(const struct shared_claim *claim, int64_t now_us);
+int64_t shared_failed_left(const struct shared_claim *claim, int64_t now_us);
+uint32_t shared_streak(const struct shared_claim *claim, int64_t now_us);
+
+int shared_places_live(const struct shared *shared, int64_t now_us);
+void shared_epoch(struct shared *shared, struct store_op *op);
 void shared_permit(struct shared *shared, struct store_op *op, const struct caller *caller);
 void shared_free(struct shared *shared, const struct store_op *op);
 
@@ -127,4 +175,10 @@ static inline int64_t left_of(int64_t until_us, int64_t length_us, int64_t now_u
 {
 	int64_t left_us = until_us - now_us;
 	return left_us <= 0 || left_us > length_us ? 0 : left_us;
+}
+
+/* Redis counts lives in ms: whether a record that ends at `ends_us`, whole ms, is gone. */
+static inline bool shared_has_ended(int64_t ends_us, int64_t now_us)
+{
+	return now_us / 1000 > ends_us / 1000;
 }

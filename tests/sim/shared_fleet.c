@@ -7,28 +7,31 @@
 
 /* ---- places ------------------------------------------------------------------------------ */
 
+int shared_places_live(const struct shared *shared, int64_t now_us)
+{
+	int live = 0;
+	for (int i = 0; i < shared->fleet->scene.nodes; i++)
+		live += left_of(shared->data.places[i].until_us, PLACE_HEARTBEAT_US, now_us) > 0;
+	return live;
+}
+
+/* That permits are given out among. */
 static int places_live(const struct shared *shared)
 {
-	int64_t now_us = shared_now(shared);
-	int live = 0;
-	for (int i = 0; i < shared->fleet->scene.nodes; i++) {
-		const struct shared_place *place = &shared->data.places[i];
-		live += place->exists && left_of(place->until_us, PLACE_HEARTBEAT_US, now_us) > 0;
-	}
-	return live;
+	int live = shared_places_live(shared, shared_now(shared));
+	return live > 1 ? live : 1;
 }
 
 static bool is_live(const struct shared *shared, int at)
 {
 	const struct shared_place *place = &shared->data.places[at];
-	return place->exists &&
-	       left_of(place->until_us, PLACE_HEARTBEAT_US, shared_now(shared)) > 0;
+	return left_of(place->until_us, PLACE_HEARTBEAT_US, shared_now(shared)) > 0;
 }
 
 static bool may_have(const struct shared *shared, int at, uint64_t life, uint64_t before)
 {
 	const struct shared_place *place = &shared->data.places[at];
-	return !place->exists || place->holder == life ||
+	return place->holder == 0 || place->holder == life ||
 	       (before != 0 && place->holder == before) || !is_live(shared, at);
 }
 
@@ -36,7 +39,7 @@ static bool may_have(const struct shared *shared, int at, uint64_t life, uint64_
 static int find_place(const struct shared *shared)
 {
 	for (int i = 0; i < shared->fleet->scene.nodes; i++)
-		if (!shared->data.places[i].exists)
+		if (shared->data.places[i].until_us == 0)
 			return i;
 	for (int i = 0; i < shared->fleet->scene.nodes; i++)
 		if (!is_live(shared, i))
@@ -55,9 +58,10 @@ static void begin_bucket(struct shared *shared)
 static int64_t permit_interval_us(const struct shared *shared)
 {
 	const struct scene *scene = &shared->fleet->scene;
-	int live = places_live(shared) > 1 ? places_live(shared) : 1;
+	int live = places_live(shared);
 	double rate = share_rate(scene->budget_per_s, (uint32_t)scene->nodes);
-	return (int64_t)(1e6 * scene->nodes / (rate * live)) + 1;
+	double exact_us = 1e6 * scene->nodes / (rate * live);
+	return (int64_t)exact_us + ((double)(int64_t)exact_us < exact_us);
 }
 
 /* What a place used of its own share comes out of the fleet's. */
@@ -94,8 +98,8 @@ int shared_place(struct shared *shared, const struct caller *caller, bool *ret_s
 	if (at < 0)
 		return -1;
 	*ret_succeeds = before != 0 && data->places[at].holder == before;
-	bool returns = !is_live(shared, at) && (caller->owes || data->places[at].exists);
-	data->places[at] = (struct shared_place){ true, caller->life, now_us + PLACE_HEARTBEAT_US };
+	bool returns = !is_live(shared, at) && (caller->owes || data->places[at].until_us != 0);
+	data->places[at] = (struct shared_place){ now_us + PLACE_HEARTBEAT_US, caller->life };
 	if (!begin_unless_known(shared) && returns)
 		pay_share(shared);
 	return at;
@@ -146,7 +150,7 @@ void shared_permit(struct shared *shared, struct store_op *op, const struct call
 	const struct scene *scene = &shared->fleet->scene;
 	struct shared_data *data = &shared->data;
 	int64_t now_us = shared_now(shared);
-	int live = places_live(shared) > 1 ? places_live(shared) : 1;
+	int live = places_live(shared);
 	int64_t interval_us = permit_interval_us(shared);
 	int64_t spread_us = interval_us * live < 100 * MS ? interval_us * live : 100 * MS;
 	int slots_most = scene->concurrency * live / scene->nodes;
@@ -164,7 +168,7 @@ void shared_permit(struct shared *shared, struct store_op *op, const struct call
 		retry(shared, op, start_us - now_us - op->reach_us, spread_us);
 	} else if (!occupancy.free || occupancy.taken >= slots_most ||
 		   (op->background && occupancy.background >= half)) {
-		retry(shared, op, spread_us / 2, spread_us);
+		retry(shared, op, (spread_us + 1) / 2, spread_us);
 	} else {
 		data->next_us = start_us + interval_us;
 		*occupancy.free = (struct shared_slot){ .token = op->token,

@@ -1,6 +1,5 @@
 #include "server.h"
 
-#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -14,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/check.h"
+
 enum { OPTIONS_MAX = 32, WORDS_MAX = 64 };
 
 bool server_is_possible(void)
@@ -24,7 +25,7 @@ bool server_is_possible(void)
 void server_create(struct server *server)
 {
 	*server = (struct server){ .folder = "/tmp/segar-store-XXXXXX" };
-	cr_assert(mkdtemp(server->folder) != NULL);
+	CHECK(mkdtemp(server->folder) != NULL);
 	snprintf(server->socket, sizeof(server->socket), "%s/redis.sock", server->folder);
 	snprintf(server->url, sizeof(server->url), "unix://%s", server->socket);
 }
@@ -70,11 +71,11 @@ void server_start(struct server *server, ...)
 	va_end(options);
 	unlink(server->socket);
 	server->pid = fork();
-	cr_assert(server->pid >= 0);
+	CHECK(server->pid >= 0);
 	if (server->pid == 0)
 		run(server, argv);
 	while (!is_up(server)) {
-		cr_assert_eq(waitpid(server->pid, NULL, WNOHANG), 0, "redis-server ended");
+		CHECK_MSG(waitpid(server->pid, NULL, WNOHANG) == 0, "redis-server ended");
 		poll(NULL, 0, 2);
 	}
 }
@@ -86,9 +87,11 @@ bool server_can_skew(struct server *server)
 		return false;
 	snprintf(path, sizeof(path), "%s/skew", server->folder);
 	int fd = open(path, O_RDWR | O_CREAT, 0600);
-	cr_assert(fd >= 0 && ftruncate(fd, sizeof(int64_t)) == 0);
-	server->skew_us = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	cr_assert_neq(server->skew_us, MAP_FAILED);
+	CHECK(fd >= 0 && ftruncate(fd, 2 * sizeof(int64_t)) == 0);
+	server->skew_us =
+		mmap(NULL, 2 * sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(server->skew_us != MAP_FAILED);
+	server->stands_at_us = server->skew_us + 1;
 	close(fd);
 	return true;
 }
@@ -159,15 +162,15 @@ static const char *ask(struct server *server, const char *format, va_list args)
 	vsnprintf(command, sizeof(command), format, args);
 	if (!server->context)
 		server->context = redisConnectUnix(server->socket);
-	cr_assert(server->context && !server->context->err, "%s", server->context->errstr);
+	CHECK_MSG(server->context && !server->context->err, "%s", server->context->errstr);
 	const char *argv[WORDS_MAX];
 	int argc = 0;
 	for (char *word = strtok(command, " "); word; word = strtok(NULL, " ")) {
-		cr_assert_lt(argc, WORDS_MAX);
+		CHECK(argc < WORDS_MAX);
 		argv[argc++] = word;
 	}
 	redisReply *reply = redisCommandArgv(server->context, argc, argv, NULL);
-	cr_assert(reply, "%s: %s", argv[0], server->context->errstr);
+	CHECK_MSG(reply, "%s: %s", argv[0], server->context->errstr);
 	FILE *out = fmemopen(text, sizeof(text), "w");
 	print(reply, out);
 	fclose(out);
@@ -192,13 +195,13 @@ long long server_number(struct server *server, const char *format, ...)
 	va_end(args);
 	char *end;
 	long long number = strtoll(text, &end, 10);
-	cr_assert(end != text && *end == '\0', "%s is no number", text);
+	CHECK_MSG(end != text && *end == '\0', "%s is no number", text);
 	return number;
 }
 
 long long server_now_us(struct server *server)
 {
 	long long seconds, us;
-	cr_assert_eq(sscanf(server_ask(server, "TIME"), "[%lld %lld]", &seconds, &us), 2);
+	CHECK(sscanf(server_ask(server, "TIME"), "[%lld %lld]", &seconds, &us) == 2);
 	return seconds * 1000000 + us;
 }

@@ -12,7 +12,8 @@ struct server {
 	pid_t pid;                    /* 0: not running */
 	struct redisContext *context; /* for server_ask */
 	const char *lc_all, *locpath; /* its environment; NULL: as ours */
-	int64_t *skew_us; /* its clock less the host's; NULL: server_can_skew was not asked */
+	int64_t *skew_us;      /* its clock less the host's; NULL: server_can_skew was not asked */
+	int64_t *stands_at_us; /* where its clock stands still; 0: it goes */
 };
 
 /* Whether Redis is installed; where not, the test skips itself. */
@@ -24,8 +25,8 @@ void server_create(struct server *server);
 /* Starts it with these options (NULL-terminated, after our own), and waits until it answers. */
 void server_start(struct server *server, ...);
 
-/* Lets the server, from its next start, go by a clock that is off by *skew_us. False where the test
-   was built without the library for that. */
+/* Lets the server, from its next start, go by a clock that is off by *skew_us, or stands still at
+ *stands_at_us. False where the test was built without the library for that. */
 bool server_can_skew(struct server *server);
 
 /* Sends SIGKILL and waits for its end. */

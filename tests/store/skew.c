@@ -1,4 +1,6 @@
-/* Loaded into a Redis server: its clock is that of the host and as many µs as a file says. */
+/* Loaded into a Redis server: its clock is that of the host and as many µs as a file's first number
+ * says; or, where the second is not 0, it stands at that moment.
+ */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,29 +11,36 @@
 #include <time.h>
 #include <unistd.h>
 
-static int64_t skew_us(void)
+struct orders {
+	int64_t skew_us, stands_at_us;
+};
+
+static const volatile struct orders *read_orders(void)
 {
-	static const volatile int64_t *skew;
-	if (!skew) {
+	static const volatile struct orders none, *orders;
+	if (!orders) {
 		const char *path = getenv("SEGAR_SKEW_FILE");
 		int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-		void *map = fd >= 0 ? mmap(NULL, sizeof(*skew), PROT_READ, MAP_SHARED, fd, 0)
+		void *map = fd >= 0 ? mmap(NULL, sizeof(*orders), PROT_READ, MAP_SHARED, fd, 0)
 				    : MAP_FAILED;
 		if (fd >= 0)
 			close(fd);
 		if (map == MAP_FAILED)
-			return 0;
-		skew = map;
+			return &none;
+		orders = map;
 	}
-	return *skew;
+	return orders;
 }
 
 int gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
+	const volatile struct orders *orders = read_orders();
 	struct timespec host;
 	(void)zone;
 	syscall(SYS_clock_gettime, CLOCK_REALTIME, &host);
-	int64_t us = (int64_t)host.tv_sec * 1000000 + host.tv_nsec / 1000 + skew_us();
+	int64_t us = (int64_t)host.tv_sec * 1000000 + host.tv_nsec / 1000 + orders->skew_us;
+	if (orders->stands_at_us != 0)
+		us = orders->stands_at_us;
 	*now = (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
 	return 0;
 }

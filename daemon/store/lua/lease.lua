@@ -20,10 +20,10 @@ local now = now_us()
 if now > deadline then return { 'late' } end
 local entry, claim = entry_read(KEYS[1]), claim_read(KEYS[2], now)
 
+-- As core/entry.h has it (entry_covers): where versions order, the row's own counts.
 local function covers(want)
-	if not signed_below(entry.covers, want) then return true end
-	return single_row and bit.band(entry.flags, HAS_VERSION) ~= 0 and
-		not signed_below(entry.version, want)
+	local by_version = single_row and bit.band(entry.flags, HAS_VERSION) ~= 0
+	return not signed_below(by_version and entry.version or entry.covers, want)
 end
 
 local function is_enough()

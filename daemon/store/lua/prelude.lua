@@ -106,11 +106,12 @@ local function entry_header(entry)
 		moment_pack(entry.fresh_until) .. moment_pack(entry.stale_until) .. h:sub(57)
 end
 
--- Ends the freshness of `entry` at `at`; stale replies end no later than `stale_until`.
+-- Ends the freshness of `entry` at `at`; stale replies end no later than `stale_until`, which may be
+-- earlier: then freshness has ended there.
 local function entry_soft_expire(entry, at, stale_until)
 	entry.flags = bit.bor(entry.flags, CHANGED)
-	entry.fresh_until = math.min(entry.fresh_until, at)
 	entry.stale_until = math.min(entry.stale_until, stale_until)
+	entry.fresh_until = math.min(entry.fresh_until, at, entry.stale_until)
 end
 
 -- The claim at `key`; an empty one where there is none. `lease_left`, `failed_left`: 0 if over.

@@ -8,8 +8,9 @@
 --       'refused', floor, header   the lease is not ours (any more), or the entry there is newer;
 --                                  the header of that entry, or nil
 --
--- The entry there is replaced by a greater version where both are rows of a single_row keyspace;
--- where these are equal, and everywhere else, by a greater fence. One of another history always is.
+-- The entry there is replaced as core/entry.h has it (entry_supersedes): by one of a later history of
+-- the same system, never of an earlier one; in one history by a greater version where both are rows of
+-- a single_row keyspace; where these are equal, and everywhere else, by a greater fence.
 -- A build that began before the last change may be stored, already expired, so that a row that
 -- changes all the time stays served; not so "no such row", or after a hard change.
 -- Those are told who wait for the lease's end, and all if an entry was replaced.
@@ -26,10 +27,16 @@ local function is_row(entry)
 	return bit.band(entry.flags, HAS_VERSION + ABSENT) == HAS_VERSION
 end
 
+-- The low 24 bits are the timeline.
+local function is_later(a, b)
+	return a:sub(1, 5) == b:sub(1, 5) and below(b, a)
+end
+
 local function supersedes()
-	if not old then return true end
-	if old.history ~= new.history then return true end
-	if single_row and is_row(old) and is_row(new) and old.version ~= new.version then
+	if not old or is_later(new.history, old.history) then return true end
+	if is_later(old.history, new.history) then return false end
+	local by_version = single_row and old.history == new.history and is_row(old) and is_row(new)
+	if by_version and old.version ~= new.version then
 		return signed_below(old.version, new.version)
 	end
 	return below(old.fence, new.fence)
