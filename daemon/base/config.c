@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <yaml.h>
 
+#include "base/endpoint.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/schema.h"
@@ -75,6 +76,20 @@ static bool check_store_url(const struct scope *scope, const struct field *field
 	const char *why = store_url_parse(*(char **)value, &url);
 	if (why)
 		scope_error(scope, field->name, "%s; expected %s", why, field->form);
+	return !why;
+}
+
+static bool check_endpoint(const struct scope *scope, const struct field *field, void *value)
+{
+	const char *text = *(char **)value;
+	struct endpoint endpoint;
+	const char *why = endpoint_parse(text, &endpoint);
+	if (why)
+		scope_error(scope, field->name, "%s %s; expected %s", shown(text).text, why,
+			    field->form);
+	else if (!endpoint.loopback)
+		scope_warning(scope, field->name, "%s can be read by other hosts",
+			      shown(text).text);
 	return !why;
 }
 
@@ -255,6 +270,14 @@ static const struct field log_fields[] = {
 };
 static const struct schema log_schema = SCHEMA(log_fields, config, NULL);
 
+static const struct field metrics_fields[] = {
+	TEXT("listen", config, metrics_listen, RANGE(1, 256),
+	     FORM("127.0.0.1:9633, [::1]:9633 or unix:/path"), CHECKED_BY(check_endpoint),
+	     HELP("Where Prometheus reads the daemon's metrics, by HTTP, at /metrics; without it, "
+		  "nowhere. Who can connect there may read them.")),
+};
+static const struct schema metrics_schema = SCHEMA(metrics_fields, config, NULL);
+
 static const struct field limits_fields[] = {
 	COUNT("connections", limits_policy, connections, DEFAULT("10000"),
 	      RANGE(1, CONNECTIONS_CEILING), HELP("Open client connections.")),
@@ -319,12 +342,12 @@ static const struct field config_fields[] = {
 	    HELP("PostgreSQL, and how much of it may be used.")),
 	MAP("near", config, near, &near_schema, HELP("The cache in the daemon's own memory.")),
 	PART("log", &log_schema, HELP("What the daemon writes to stderr.")),
+	PART("metrics", &metrics_schema, HELP("What monitors read.")),
 	MAP("limits", config, limits, &limits_schema,
 	    HELP("How much the daemon takes on; what is over a limit is answered with "
 		 "`overloaded`.")),
 	LIST("keyspaces", config, keyspaces, keyspaces_count, &keyspace_schema, REQUIRED,
 	     RANGE(0, KEYSPACES_MAX), HELP("The families of keys: a query and its policy each.")),
-	LATER("metrics", HELP("it will be the address of a metrics endpoint")),
 	TEXT("state_dir", config, state_dir, RANGE(1, 4000), FORM("an absolute path"),
 	     CHECKED_BY(check_state_dir),
 	     HELP("Where the daemon keeps its place in the fleet, so that it finds it again after "

@@ -68,7 +68,8 @@ struct config {
 	char *store_prefix; /* owned; sets this fleet apart: part of its advisory locks' names */
 	struct origin_policy origin;
 	struct near_policy near;
-	char *state_dir; /* owned; or NULL: nothing is kept */
+	char *metrics_listen; /* owned; as base/endpoint.h reads it; NULL: nowhere */
+	char *state_dir;      /* owned; or NULL: nothing is kept */
 	struct limits_policy limits;
 	enum log_level log_level;
 	enum log_format log_format;

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "core/pump.h"
+#include "ops/metrics.h"
 #include "ops/service.h"
 #include "ops/status.h"
 #include "ops/stores.h"
@@ -43,7 +44,8 @@ struct daemon {
 	struct pump pump;
 	struct server server;
 	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
-	bool serving;  /* the server is open */
+	struct metrics metrics;
+	bool serving; /* the server is open */
 	bool pump_stopped;
 	char status[STATUS_LINE_MAX]; /* as last told */
 	struct limits_policy limits;  /* the configuration's, as far as the system allows */
@@ -109,7 +111,7 @@ static void put_redis_stats(struct redis_store *redis, struct stat_sink *sink)
 	sink->put(sink, "store_trusted", stats.trusted);
 	sink->put(sink, "store_clock_apart_us", stats.clock_apart_us);
 	sink->put(sink, "store_waiting", stats.waiting);
-#define X(name) sink->put(sink, "store_" #name, (int64_t)stats.name);
+#define X(name, text) sink->put(sink, "store_" #name, (int64_t)stats.name);
 	REDIS_COUNTER_MAP(X)
 #undef X
 	char name[64];
@@ -124,7 +126,8 @@ static void about_stats(void *impl, struct stat_sink *sink)
 {
 	struct daemon *daemon = impl;
 	const struct pool_counters *counters = pool_counters(daemon->pool);
-#define X(name) sink->put(sink, "origin_" #name, (int64_t)counters->name);
+#define X(name, text) sink->put(sink, "origin_" #name, (int64_t)counters->name);
+	POOL_GAUGE_MAP(X)
 	POOL_COUNTER_MAP(X)
 #undef X
 	const struct origin_policy *origin = &daemon->config->origin;
@@ -193,6 +196,7 @@ static void stop(struct daemon *daemon, int number)
 	daemon->stopping = true;
 	log_info("daemon.stop", LOG_INT("signal", number));
 	uv_timer_stop(&daemon->status_timer);
+	metrics_close(&daemon->metrics);
 	service_stopping();
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
@@ -350,6 +354,21 @@ static void refuse_to_start(const char *why)
 	log_error("daemon.start", LOG_TEXT("why", why));
 }
 
+static bool open_metrics(struct daemon *daemon)
+{
+	char why[WHY_MAX];
+	const struct exposition_sources sources = {
+		.config = daemon->config,
+		.server = &daemon->server,
+		.pool = daemon->pool,
+		.redis = daemon->stores.redis,
+	};
+	if (metrics_open(&daemon->metrics, &daemon->loop, &sources, why, sizeof(why)))
+		return true;
+	log_error("daemon.metrics", LOG_TEXT("why", why));
+	return false;
+}
+
 /* The stores are in touch, or won't be for now: requests can be served. */
 static void on_stores_opened(void *arg)
 {
@@ -360,6 +379,11 @@ static void on_stores_opened(void *arg)
 	daemon->serving = daemon->code == EXIT_OK;
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
+		return;
+	}
+	if (!open_metrics(daemon)) {
+		daemon->code = EXIT_CONFIG;
+		server_close(&daemon->server, 0, on_server_closed);
 		return;
 	}
 	pool_probe(daemon->pool, NULL, NULL);

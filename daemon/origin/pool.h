@@ -23,18 +23,22 @@
 #include "core/origin.h"
 #include "origin/statement.h"
 
-/* X(name): `connections` and `building` go up and down, the others only grow */
+/* X(name, what it is): they go up and down */
+#define POOL_GAUGE_MAP(X)                                                                          \
+	X(connections, "connections to the origin")                                                \
+	X(building, "statements under way there")
+
+/* X(name, what it counts): they only grow */
 #define POOL_COUNTER_MAP(X)                                                                        \
-	X(connections)                                                                             \
-	X(building)                                                                                \
-	X(connects)                                                                                \
-	X(connect_failures)                                                                        \
-	X(lost)                                                                                    \
-	X(cancels)                                                                                 \
-	X(evictions)
+	X(connects, "connections made")                                                            \
+	X(connect_failures, "connections that could not be made")                                  \
+	X(lost, "connections that broke")                                                          \
+	X(cancels, "statements that were asked to end early")                                      \
+	X(evictions, "backends ended that held a lock past their time")
 
 struct pool_counters {
-#define X(name) uint64_t name;
+#define X(name, text) uint64_t name;
+	POOL_GAUGE_MAP(X)
 	POOL_COUNTER_MAP(X)
 #undef X
 };

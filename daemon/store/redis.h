@@ -47,18 +47,18 @@ struct redis_options {
 	void *arg;
 };
 
-/* X(name): counters that only grow */
+/* X(name, what it counts): they only grow */
 #define REDIS_COUNTER_MAP(X)                                                                       \
-	X(commands)                                                                                \
-	X(connects)                                                                                \
-	X(permits_alone)                                                                           \
-	X(permits_late)                                                                            \
-	X(amends)                                                                                  \
-	X(amends_dropped)                                                                          \
-	X(messages)                                                                                \
-	X(messages_bad)                                                                            \
-	X(trust_breaks)                                                                            \
-	X(clock_jumps)
+	X(commands, "commands sent to the shared store")                                           \
+	X(connects, "connections made to it")                                                      \
+	X(permits_alone, "permits from this daemon's own share, for the store was out of reach")   \
+	X(permits_late, "permits given back, for they came too late")                              \
+	X(amends, "leases and slots given back once more, for it was not sure that they were")     \
+	X(amends_dropped, "of these, given up: they end by themselves")                            \
+	X(messages, "messages from other daemons")                                                 \
+	X(messages_bad, "of these, not understood")                                                \
+	X(trust_breaks, "gaps in the heartbeats")                                                  \
+	X(clock_jumps, "jumps of the shared store's clock")
 
 struct redis_stats {
 	const char *state; /* "up"; or "down", then `error` says why; static */
@@ -72,7 +72,7 @@ struct redis_stats {
 	uint32_t era;
 	int64_t clock_apart_us; /* the store's clock less ours */
 	uint32_t waiting;       /* operations under way */
-#define X(name) uint64_t name;
+#define X(name, text) uint64_t name;
 	REDIS_COUNTER_MAP(X)
 #undef X
 	uint64_t

@@ -67,7 +67,6 @@ keyspaces:
 
 
 @pytest.mark.parametrize("section, value", [
-    ("metrics", {"listen": "127.0.0.1:9633"}),
     ("warm", [{"name": "deploy", "query": "SELECT 'a'", "rate": "50/s"}]),
     ("access", [{"uid": 0, "methods": ["get"]}]),
 ])

@@ -31,6 +31,7 @@ LIBRARIES = {
     r"msgpack.*": ["proto"],
     r"yaml\.h": ["daemon/base"],
     r"systemd/.*": ["daemon/ops"],
+    r"microhttpd\.h": ["daemon/ops"],
 }
 
 # All that the core may take from outside: no clock, no files, no threads, nothing that waits.

@@ -468,14 +468,22 @@ Test(config, a_shared_store_is_read)
 	config_free(config);
 }
 
+Test(config, a_metrics_address_is_checked)
+{
+	struct config *config = accept(GOOD "metrics: { listen: \"[::1]:9633\" }\n");
+	cr_assert_str_eq(config->metrics_listen, "[::1]:9633");
+	config_free(config);
+	REFUSE({ GOOD "metrics: { listen: \"localhost:9633\" }\n",
+		 "3:20: metrics.listen: \"localhost:9633\" has no address of numbers; expected "
+		 "127.0.0.1:9633, [::1]:9633 or unix:/path" });
+}
+
 Test(config, what_later_versions_bring_is_refused_by_name)
 {
-	REFUSE({ GOOD "metrics: { listen: h }\nwarm: [ { name: a } ]\naccess: [ { uid: 0 } ]\n",
-		 "3:10: metrics: is not yet supported in this version; it will be the address of a "
-		 "metrics endpoint\n"
-		 "4:7: warm: is not yet supported in this version; it will be the plans that warm "
+	REFUSE({ GOOD "warm: [ { name: a } ]\naccess: [ { uid: 0 } ]\n",
+		 "3:7: warm: is not yet supported in this version; it will be the plans that warm "
 		 "keys up\n"
-		 "5:9: access: is not yet supported in this version; it will be who may call "
+		 "4:9: access: is not yet supported in this version; it will be who may call "
 		 "what" });
 }
 

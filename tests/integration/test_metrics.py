@@ -1,0 +1,193 @@
+"""What Prometheus reads, as it reads it: over HTTP, from outside."""
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from harness.wait import wait_until
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=30)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def connection_to(daemon):
+    return contextlib.closing(UnixConnection(daemon.folder / "metrics"))
+
+
+def page(daemon):
+    with connection_to(daemon) as connection:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        assert response.status == 200
+        assert response.getheader("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
+        return response.read().decode()
+
+
+def samples(daemon):
+    """{name: {labels: number}}, labels as a frozenset of pairs."""
+    result = {}
+    for line in page(daemon).splitlines():
+        if line.startswith("#"):
+            continue
+        name, labels, number = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line).groups()
+        labels = frozenset(re.findall(r'(\w+)="([^"]*)"', labels or ""))
+        assert labels not in result.setdefault(name, {}), f"twice: {line}"
+        result[name][labels] = float(number)
+    return result
+
+
+def value(read, name, **labels):
+    return read.get(name, {}).get(frozenset(labels.items()), 0)
+
+
+@pytest.fixture
+def monitored(origin, make_segard):
+    def make(**config):
+        daemon = make_segard(origin, **config)
+        config = daemon.config_path.read_text()
+        assert config.startswith("{")
+        daemon.config_path.write_text('{"metrics": {"listen": "unix:%s"},%s' % (daemon.folder / "metrics", config[1:]))
+        return daemon.start()
+
+    return make
+
+
+def test_what_clients_were_told_is_counted(monitored, origin):
+    daemon = monitored()
+    origin.behave("text", error="it is broken")
+    with daemon.client() as client:
+        for _ in range(3):
+            client.get("item:1")
+        client.get("item:99999")
+        with pytest.raises(Exception, match="origin_error"):
+            client.get("text:1")
+    read = samples(daemon)
+    gets = {"keyspace": "item", "reason": "none"}
+    assert value(read, "segar_gets_total", state="fresh", source="origin", **gets) == 1
+    assert value(read, "segar_gets_total", state="fresh", source="near", **gets) == 2
+    assert value(read, "segar_gets_total", state="absent", source="origin", **gets) == 1
+    assert value(read, "segar_get_errors_total", keyspace="text", code="origin_error") == 1
+    assert value(read, "segar_builds_total", keyspace="item") == origin.builds("item") == 2
+    assert value(read, "segar_refreshes_total", keyspace="item", cause="miss", outcome="changed") == 2
+    assert value(read, "segar_refreshes_total", keyspace="text", cause="miss", outcome="failed") == 1
+    assert value(read, "segar_build_duration_seconds_count", keyspace="item") == 2
+    assert value(read, "segar_near_entries") == 2
+    assert value(read, "segar_origin_up") == 1
+    assert value(read, "segar_budget_per_second") == 1000
+    assert value(read, "segar_keyspace_served", keyspace="sized") == 1
+    assert "segar_store_up" not in read  # it has none
+    assert value(read, "process_resident_memory_bytes") > 1 << 20
+
+
+def test_histograms_hold_together(monitored, origin):
+    daemon = monitored()
+    origin.behave("item", delay_s=0.05)
+    with daemon.client() as client:
+        client.get("item:1")
+    read = samples(daemon)
+    buckets = sorted((float(dict(labels)["le"]), number)
+                     for labels, number in read["segar_build_duration_seconds_bucket"].items()
+                     if ("keyspace", "item") in labels)
+    assert [number for _, number in buckets] == sorted(number for _, number in buckets)
+    assert buckets[-1] == (float("inf"), 1)
+    assert max(le for le, number in buckets if number == 0) >= 0.03
+    assert value(read, "segar_build_duration_seconds_sum", keyspace="item") >= 0.05
+
+
+def test_the_store_is_told_of(monitored, make_redis):
+    redis = make_redis()
+    daemon = monitored(store={"url": redis.url})
+    wait_until(lambda: value(samples(daemon), "segar_store_up") == 1)
+    redis.kill()
+    with daemon.client() as client:
+        client.get("item:1")
+    wait_until(lambda: value(samples(daemon), "segar_store_up") == 0)
+    assert value(samples(daemon), "segar_store_errors_total", kind="connect") > 0
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool, of Debian's prometheus")
+def test_prometheus_finds_no_fault(monitored, make_redis):
+    daemon = monitored(store={"url": make_redis().url})
+    with daemon.client() as client:
+        client.get("item:1")
+    checked = subprocess.run(["promtool", "check", "metrics"], input=page(daemon), text=True, capture_output=True)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_as_many_keyspaces_as_there_can_be_come_whole(monitored):
+    keyspaces = {f"k{i}": {"query": "SELECT 1 AS value"} for i in range(252)}
+    daemon = monitored(keyspaces=keyspaces)
+    read = samples(daemon)
+    assert len(read["segar_misses_total"]) == len(read["segar_fresh_seconds"]) == 256
+    assert len(read["segar_queue_duration_seconds_count"]) == 256
+
+
+@pytest.mark.parametrize("method, path, status", [
+    ("GET", "/", 404), ("GET", "/metrics/", 404), ("POST", "/metrics", 405), ("DELETE", "/metrics", 405),
+    ("HEAD", "/metrics", 405)])
+def test_there_is_nothing_else(monitored, method, path, status):
+    daemon = monitored()
+    with connection_to(daemon) as connection:
+        connection.request(method, path, body=b"x" * 100000 if method == "POST" else None)
+        response = connection.getresponse()
+        assert response.status == status
+        response.read()
+        connection.request("GET", "/metrics")  # the connection is still of use
+        assert connection.getresponse().status == 200
+
+
+@pytest.mark.parametrize("garbage", [b"\0\1\2\3" * 5000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10000, b"GET /metr"])
+def test_garbage_harms_nobody(monitored, garbage):
+    daemon = monitored()
+    before = daemon.process.open_files()
+    for _ in range(40):  # more than it takes at once
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(daemon.folder / "metrics"))
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                sock.sendall(garbage)
+    assert value(samples(daemon), "segar_connections") >= 0
+    wait_until(lambda: daemon.process.open_files() <= before, what="the connections to be closed")
+
+
+def test_a_reader_that_stops_holds_up_nothing(monitored):
+    daemon = monitored(keyspaces={f"k{i}": {"query": "SELECT 1 AS value"} for i in range(252)})
+    with connection_to(daemon) as stuck:
+        stuck.request("GET", "/metrics")
+        with daemon.client() as client:
+            assert client.get("item:1")["value"] == b"item 1"
+        assert len(samples(daemon)["segar_misses_total"]) == 256
+    daemon.process.wait_idle()
+
+
+def test_it_stops_with_readers_connected(monitored):
+    daemon = monitored()
+    with connection_to(daemon) as connection:
+        connection.request("GET", "/metrics")
+        daemon.process.signal(signal.SIGTERM)
+        assert daemon.process.wait() == 0
+    assert not os.path.exists(daemon.folder / "metrics")
+
+
+def test_an_address_in_use_is_said(monitored, make_segard, origin):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = "127.0.0.1:%d" % taken.getsockname()[1]
+        daemon = make_segard(origin, metrics={"listen": address}).spawn()
+        assert daemon.process.wait() == 1
+        assert address in daemon.log() and "in use" in daemon.log()
+        daemon.process = None
