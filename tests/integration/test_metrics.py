@@ -1,7 +1,9 @@
 """What Prometheus reads, as it reads it: over HTTP, from outside."""
 import contextlib
 import http.client
+import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -119,13 +121,55 @@ def test_the_store_is_told_of(monitored, make_redis):
     assert value(samples(daemon), "segar_store_errors_total", kind="connect") > 0
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool, of Debian's prometheus")
 def test_prometheus_finds_no_fault(monitored, make_redis):
     daemon = monitored(store={"url": make_redis().url})
     with daemon.client() as client:
         client.get("item:1")
     checked = subprocess.run(["promtool", "check", "metrics"], input=page(daemon), text=True, capture_output=True)
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+PROMETHEUS = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "prometheus"
+RULES = PROMETHEUS / "segar.rules.yaml"
+METRIC = re.compile(r"\b(?:segar|process)_\w+")
+
+
+def test_each_alert_is_raised_when_it_should_be(tmp_path):
+    stories = pathlib.Path(__file__).with_name("segar.rules.test.yaml")
+    for file in (RULES, stories):
+        shutil.copy(file, tmp_path)
+    tested = subprocess.run(["promtool", "test", "rules", tmp_path / stories.name], text=True, capture_output=True)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    alerts = set(re.findall(r"alert: (\w+)", RULES.read_text()))
+    assert alerts == set(re.findall(r"alertname: (\w+)\n", stories.read_text())), "an alert without a story"
+    runbook = (PROMETHEUS.parent / "METRICS.md").read_text()
+    assert alerts == set(re.findall(r"^### (\w+)$", runbook, re.M)), "an alert without a runbook"
+    for alert in alerts:
+        assert f"METRICS.md#{alert.lower()}" in RULES.read_text()
+
+
+def test_rules_dashboard_and_runbook_ask_for_metrics_that_exist(monitored, make_redis):
+    daemon = monitored(store={"url": make_redis().url})
+    there = set()
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", page(daemon), re.M):
+        there |= {name} if kind != "histogram" else {name, f"{name}_bucket", f"{name}_sum", f"{name}_count"}
+    for file in (RULES, PROMETHEUS / "dashboard.json", PROMETHEUS.parent / "METRICS.md"):
+        asked = set(METRIC.findall(file.read_text()))
+        assert len(asked) > 10 and asked <= there, f"{file.name}: {sorted(asked - there)}"
+
+
+def test_the_dashboards_queries_are_prometheus_own(tmp_path):
+    dashboard = json.loads((PROMETHEUS / "dashboard.json").read_text())
+    rules = []
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            query = target["expr"].replace("$__rate_interval", "5m").replace("$job", "segar").replace("$keyspace", ".*")
+            assert "$" not in query, query
+            rules.append({"record": f"panel_{panel['id']}_{target['refId']}", "expr": query})
+    assert len(rules) > 20
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    checked = subprocess.run(["promtool", "check", "rules", tmp_path / "rules.json"], text=True, capture_output=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_as_many_keyspaces_as_there_can_be_come_whole(monitored):
