@@ -1,21 +1,16 @@
-#include "base/config.h"
+/* The keys of the configuration, and the checks of their values. */
+#include "base/config_schema.h"
 
 #include <assert.h>
 #include <ctype.h>
-#include <errno.h>
 #include <grp.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <yaml.h>
 
 #include "base/endpoint.h"
 #include "base/limits.h"
-#include "base/mem.h"
-#include "base/schema.h"
-#include "base/schema_reference.h"
 #include "base/schema_value.h"
 #include "base/store_url.h"
-#include "base/yaml_file.h"
 
 #define LONGEST    (3650 * UNITS_DAY)
 #define WAIT_MAX   (WAIT_MS_MAX * UNITS_MS)
@@ -179,6 +174,7 @@ static void check_keyspace(const struct scope *scope, void *object)
 	struct policy *policy = object;
 	const struct config *config = scope->root;
 	policy->line = scope->place.line;
+	policy->home = &((struct config *)scope->root)->home;
 	if (!scope_written(scope, "build_timeout") || !scope_good(scope, "build_timeout"))
 		policy->build_timeout_us = config->origin.build_timeout_us;
 	if (scope_good(scope, "name"))
@@ -241,12 +237,12 @@ static const struct field origin_fields[] = {
 	     HELP("How to reach PostgreSQL: a connection string or URI, as libpq takes it.")),
 	COUNT("concurrency", origin_policy, concurrency, REQUIRED, RANGE(1, CONCURRENCY_CEILING),
 	      HELP("How many queries may run at the origin at once, over the whole fleet.")),
-	RATE("budget", origin_policy, budget_per_s, REQUIRED,
+	RATE("budget", origin_policy, budget_per_s, LIVE, REQUIRED,
 	     RANGE(UNITS_RATE_ONE / 60, 100000 * (int64_t)UNITS_RATE_ONE),
 	     HELP("How many queries may start at the origin, over the whole fleet.")),
 	COUNT("fleet", origin_policy, fleet, DEFAULT("1"), RANGE(1, FLEET_CEILING),
 	      HELP("How many daemons share concurrency and budget.")),
-	DURATION("build_timeout", origin_policy, build_timeout_us, DEFAULT("30s"),
+	DURATION("build_timeout", origin_policy, build_timeout_us, LIVE, DEFAULT("30s"),
 		 RANGE(UNITS_MS, UNITS_HOUR),
 		 HELP("How long one query may take before it is cancelled.")),
 	LATER("pooler", ACCEPTS(no), HELP("it will say that the origin is behind PgBouncer")),
@@ -254,7 +250,8 @@ static const struct field origin_fields[] = {
 static const struct schema origin_schema = SCHEMA(origin_fields, origin_policy, NULL);
 
 static const struct field near_fields[] = {
-	SIZE("memory", near_policy, memory, DEFAULT("256MiB"), RANGE(UNITS_MIB, 1024 * UNITS_GIB),
+	SIZE("memory", near_policy, memory, LIVE, DEFAULT("256MiB"),
+	     RANGE(UNITS_MIB, 1024 * UNITS_GIB),
 	     HELP("What the values in the daemon's own memory may take, all cost included.")),
 	DURATION("trust", near_policy, trust_us, DEFAULT("2s"), RANGE(0, UNITS_MINUTE),
 		 HELP("How long values in the daemon's own memory need no look at the shared store "
@@ -263,9 +260,9 @@ static const struct field near_fields[] = {
 static const struct schema near_schema = SCHEMA(near_fields, near_policy, NULL);
 
 static const struct field log_fields[] = {
-	CHOICE("level", config, log_level, levels, DEFAULT("info"),
+	CHOICE("level", config, log_level, levels, LIVE, DEFAULT("info"),
 	       HELP("The least important events that are logged.")),
-	CHOICE("format", config, log_format, formats, DEFAULT("text"),
+	CHOICE("format", config, log_format, formats, LIVE, DEFAULT("text"),
 	       HELP("One line an event, on stderr: `text` is key=value pairs, `json` an object.")),
 };
 static const struct schema log_schema = SCHEMA(log_fields, config, NULL);
@@ -279,13 +276,14 @@ static const struct field metrics_fields[] = {
 static const struct schema metrics_schema = SCHEMA(metrics_fields, config, NULL);
 
 static const struct field limits_fields[] = {
-	COUNT("connections", limits_policy, connections, DEFAULT("10000"),
+	COUNT("connections", limits_policy, connections, LIVE, DEFAULT("10000"),
 	      RANGE(1, CONNECTIONS_CEILING), HELP("Open client connections.")),
-	COUNT("requests", limits_policy, requests, DEFAULT("100000"), RANGE(1, REQUESTS_CEILING),
+	COUNT("requests", limits_policy, requests, LIVE, DEFAULT("100000"),
+	      RANGE(1, REQUESTS_CEILING),
 	      HELP("Requests that wait at once, over all connections.")),
-	COUNT("requests_per_connection", limits_policy, requests_per_connection, DEFAULT("10000"),
-	      RANGE(1, REQUESTS_CEILING), HELP("Of these, on one connection.")),
-	COUNT("queue", limits_policy, queue, DEFAULT("10000"), RANGE(1, QUEUE_CEILING),
+	COUNT("requests_per_connection", limits_policy, requests_per_connection, LIVE,
+	      DEFAULT("10000"), RANGE(1, REQUESTS_CEILING), HELP("Of these, on one connection.")),
+	COUNT("queue", limits_policy, queue, LIVE, DEFAULT("10000"), RANGE(1, QUEUE_CEILING),
 	      HELP("Refreshes that wait for the origin at once, for each priority.")),
 };
 static const struct schema limits_schema = SCHEMA(limits_fields, limits_policy, check_limits);
@@ -329,10 +327,15 @@ static const struct field keyspace_fields[] = {
 		 RANGE(100 * UNITS_MS, UNITS_HOUR),
 		 HELP("How long a daemon holds the right to build a key without renewing it: after "
 		      "that, a crashed one is taken over from. auto: by how long builds take.")),
+	DURATION("changeover", policy, changeover_us, DEFAULT("auto"), OR_WORD("auto"),
+		 RANGE(UNITS_MS, UNITS_DAY),
+		 HELP("Over which time the values of a query that has changed are built anew, one "
+		      "key "
+		      "after the other. auto: a minute, or `fresh` where that is less.")),
 	LATER("on_change", HELP("it will be what a change of the row does to the value")),
 	LATER("batch", HELP("it will be a query that builds many keys at once")),
 };
-static const struct schema keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
+const struct schema config_keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
 
 /* Keyspaces come last: their checks rely on the other parts. */
 static const struct field config_fields[] = {
@@ -346,8 +349,9 @@ static const struct field config_fields[] = {
 	MAP("limits", config, limits, &limits_schema,
 	    HELP("How much the daemon takes on; what is over a limit is answered with "
 		 "`overloaded`.")),
-	LIST("keyspaces", config, keyspaces, keyspaces_count, &keyspace_schema, REQUIRED,
-	     RANGE(0, KEYSPACES_MAX), HELP("The families of keys: a query and its policy each.")),
+	LIST("keyspaces", config, keyspaces, keyspaces_count, &config_keyspace_schema, LIVE,
+	     REQUIRED, RANGE(0, KEYSPACES_MAX),
+	     HELP("The families of keys: a query and its policy each.")),
 	TEXT("state_dir", config, state_dir, RANGE(1, 4000), FORM("an absolute path"),
 	     CHECKED_BY(check_state_dir),
 	     HELP("Where the daemon keeps its place in the fleet, so that it finds it again after "
@@ -356,95 +360,4 @@ static const struct field config_fields[] = {
 	LATER("warm", ACCEPTS(no_items), HELP("it will be the plans that warm keys up")),
 	LATER("access", ACCEPTS(no_items), HELP("it will be who may call what")),
 };
-static const struct schema config_schema = SCHEMA(config_fields, config, check_config);
-
-/* ---- loading --------------------------------------------------------------------------------- */
-
-static char *copy_text(const char *text)
-{
-	char *copy = mem_alloc(strlen(text) + 1);
-	return copy ? strcpy(copy, text) : NULL;
-}
-
-static int parse(const char *path, const char *text, size_t len, struct config **ret_config,
-		 struct config_errors *errors)
-{
-	/* Editors on other systems put a byte order mark before UTF-8. */
-	if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
-		text += 3;
-		len -= 3;
-	}
-	yaml_document_t document;
-	int r = yaml_file_parse(text, len, &document, errors);
-	if (r < 0)
-		return r;
-	struct config *config = mem_zalloc(sizeof *config);
-	if (!config || !(config->path = copy_text(path))) {
-		config_error(errors, (struct config_place){ 0, 0 }, "out of memory");
-		r = -ENOMEM;
-		goto free_config;
-	}
-	r = schema_read(&config_schema, &document, config, errors);
-	if (r < 0)
-		goto free_config;
-	if (errors->errors.count > 0) {
-		r = -EINVAL;
-		goto free_config;
-	}
-	yaml_document_delete(&document);
-	*ret_config = config;
-	return 0;
-
-free_config:
-	config_free(config);
-	yaml_document_delete(&document);
-	return r;
-}
-
-int config_parse(const char *path, const char *text, size_t len, struct config **ret_config,
-		 struct config_errors *errors)
-{
-	config_errors_init(errors, path);
-	return parse(path, text, len, ret_config, errors);
-}
-
-int config_load(const char *path, struct config **ret_config, struct config_errors *errors)
-{
-	char *text;
-	size_t len;
-	config_errors_init(errors, path);
-	int r = yaml_file_read(path, &text, &len, errors);
-	if (r < 0)
-		return r;
-	r = parse(path, text, len, ret_config, errors);
-	mem_free(text);
-	return r;
-}
-
-void config_free(struct config *config)
-{
-	if (!config)
-		return;
-	schema_release(&config_schema, config);
-	mem_free(config->path);
-	mem_free(config);
-}
-
-void config_print_reference(FILE *out)
-{
-	fputs("# segard.yaml\n\n"
-	      "The configuration of `segard`: a YAML file, `/etc/segar/segard.yaml` unless "
-	      "`--config` "
-	      "names another.\n"
-	      "`segard --check` tells all that is wrong with it, each with its line and column.\n\n"
-	      "A number is directly followed by its unit: durations by `ms`, `s`, `m`, `h` or `d`, "
-	      "sizes by `B`, `KiB`, `MiB` or `GiB`,\nrates by `/s` or `/m`, percentages by `%`. "
-	      "It may have decimals (`1.5s`); a bare `0` needs no unit.\n\n"
-	      "Unknown keys, keys that are there twice, anchors, aliases, tags and a second "
-	      "document "
-	      "are refused.\n\n"
-	      "This file is printed from the tables that read the configuration: "
-	      "`segard --help-config`.\n",
-	      out);
-	schema_print_reference(&config_schema, out);
-}
+const struct schema config_schema = SCHEMA(config_fields, config, check_config);

@@ -1,8 +1,8 @@
 /* The configuration file: from YAML to struct config.
  *
- * A config is made by config_load(), read by everyone, changed by nobody, and freed by its owner
- * with config_free(). What may be written is one table in config.c; docs/CONFIG.md is printed from
- * it. Keys of later versions are known and refused by name: what is accepted has its effect.
+ * A config is made by config_load(), read by everyone, changed by nobody, and given back by its
+ * owner with config_free(). What may be written is one table in config.c; docs/CONFIG.md is printed
+ * from it. Keys of later versions are known and refused by name: what is accepted has its effect.
  */
 #pragma once
 
@@ -23,8 +23,19 @@ int config_load(const char *path, struct config **ret_config, struct config_erro
 int config_parse(const char *path, const char *text, size_t len, struct config **ret_config,
 		 struct config_errors *errors) __attribute__((warn_unused_result));
 
-/* Frees a config; NULL is none. */
+/* Gives the loader's reference back: the config goes now, or with the last of its policies that is
+ * still held. NULL is none. */
 void config_free(struct config *config);
+
+/* Tells each key, as "origin.dsn", whose value differs from one config to the other, in the order
+ * of the reference; what only fills in another's default does not count beside that other.
+ * `is_live`: a running daemon can take it over. The keyspaces are one key. */
+typedef void config_differ_cb(void *arg, const char *key, bool is_live);
+void config_compare(const struct config *a, const struct config *b, config_differ_cb *differ,
+		    void *arg);
+
+/* Whether two keyspaces are the same in all that the file says of them. */
+bool config_same_keyspace(const struct policy *a, const struct policy *b);
 
 /* Writes the reference of all keys, with types, ranges and defaults, as Markdown (docs/CONFIG.md).
  */

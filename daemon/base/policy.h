@@ -2,7 +2,8 @@
  *
  * config.c fills these from YAML and owns them; everything else reads them. All times are in
  * microseconds, all sizes in bytes, all rates in events per second. A struct config does not change
- * once it is loaded: a reload makes a new one.
+ * once it is loaded: a reload makes a new one, and the old one goes with the last who holds one of
+ * its policies.
  */
 #pragma once
 
@@ -15,9 +16,16 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
+/* Where policies live, and who holds them. On the loop's thread. */
+struct policy_home {
+	uint32_t refs;
+	void (*release)(struct policy_home *home); /* with the last reference */
+};
+
 /* One keyspace: a query and how fresh its values must be. */
 struct policy {
-	char *name;  /* owned; [A-Za-z0-9_.-]{1,64} */
+	struct policy_home *home; /* borrowed; NULL: it outlives all who know it */
+	char *name;               /* owned; [A-Za-z0-9_.-]{1,64} */
 	char *query; /* owned; without trailing blanks and semicolon; it may end in a -- comment */
 	bool single_row;     /* the value comes from one row: versions order it */
 	int64_t fresh_us;    /* a value is fresh for this long, give or take the jitter */
@@ -29,6 +37,7 @@ struct policy {
 	int64_t wait_us;     /* a request's deadline where it names none */
 	int64_t build_timeout_us;
 	int64_t lease_us; /* how long a lease lasts unless it is renewed; 0: by the build times */
+	int64_t changeover_us; /* over which time values of a changed query go; 0: by fresh_us */
 	struct value *default_value; /* owned reference; the static degraded value, or NULL */
 	/* Where the keyspace stands in the file, for messages at run time. */
 	int line;
@@ -61,7 +70,9 @@ struct limits_policy {
 };
 
 struct config {
-	char *path; /* owned; the file it came from */
+	struct policy_home home; /* of its keyspaces; the first reference is the loader's */
+	char *path;              /* owned; the file it came from */
+	uint64_t digest;         /* of the file's bytes: tells configurations apart */
 	struct listen_policy listen;
 	char *store_url;           /* owned; as base/store_url.h reads it */
 	char *store_password_file; /* owned; or NULL */
@@ -76,3 +87,17 @@ struct config {
 	struct policy *keyspaces; /* owned array */
 	size_t keyspaces_count;
 };
+
+/* Keeps the policy's home. NULL is fine for both. */
+static inline const struct policy *policy_ref(const struct policy *policy)
+{
+	if (policy && policy->home)
+		policy->home->refs++;
+	return policy;
+}
+
+static inline void policy_unref(const struct policy *policy)
+{
+	if (policy && policy->home && --policy->home->refs == 0)
+		policy->home->release(policy->home);
+}

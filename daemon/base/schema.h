@@ -54,6 +54,7 @@ struct field {
 	size_t count_offset; /* LIST: of its count */
 	bool required;
 	bool secret;        /* never shown in an error */
+	bool live;          /* a reload can change it; else it takes a restart */
 	const char *preset; /* the default, as it would be written; NULL: none */
 	int64_t min,
 		max; /* of a number in steps of its unit; TEXT, BYTES: of its length; LIST: items */
@@ -170,6 +171,7 @@ struct scope {
 
 #define REQUIRED             .required = true
 #define SECRET               .secret = true
+#define LIVE                 .live = true
 #define DEFAULT(text)        .preset = text
 #define RANGE(low, high)     .min = low, .max = high
 #define FORM(text)           .form = text
@@ -192,6 +194,13 @@ int schema_read(const struct schema *schema, struct yaml_document_s *document, v
 
 /* Frees the texts and lists in `object`, not the object. Accepts zeroed and half-read ones. */
 void schema_release(const struct schema *schema, void *object);
+
+/* Tells each field that differs in two objects: fields of a MAP by themselves, a LIST as one. Two
+ * texts are the same if they read the same. `path` is what stands before the field's name
+ * ("origin."), borrowed for the call. */
+typedef void schema_differ_fn(void *arg, const char *path, const struct field *field);
+void schema_compare(const struct schema *schema, const void *a, const void *b, const char *path,
+		    schema_differ_fn *differ, void *arg);
 
 /* Reports at the value of the field `name`, or at the mapping where that is not written. */
 void scope_error(const struct scope *scope, const char *name, const char *format, ...)

@@ -17,22 +17,24 @@ static void print_cell(const char *text, FILE *out)
 	}
 }
 
-static void print_field(const struct field *field, FILE *out)
+static void print_field(const struct field *field, bool is_live, FILE *out)
 {
 	char expected[SCHEMA_EXPECTED_MAX];
 	fprintf(out, "| `%s` | ", field->name);
 	print_cell(schema_expected(field, expected), out);
 	if (field->required)
-		fputs(" | required | ", out);
+		fputs(" | required", out);
 	else if (field->preset)
-		fprintf(out, " | `%s` | ", field->preset);
+		fprintf(out, " | `%s`", field->preset);
 	else
-		fputs(" | | ", out);
+		fputs(" |", out);
+	fputs(is_live || field->live ? " | live | " : " | restart | ", out);
 	print_cell(field->help, out);
 	fputs(" |\n", out);
 }
 
-static void print_values(const struct schema *schema, FILE *out)
+/* `is_live`: all of them are. */
+static void print_values(const struct schema *schema, bool is_live, FILE *out)
 {
 	bool is_first = true;
 	for (size_t i = 0; i < schema->fields_count; i++) {
@@ -40,9 +42,11 @@ static void print_values(const struct schema *schema, FILE *out)
 		if (is_part(field) || field->type == FIELD_LATER)
 			continue;
 		if (is_first)
-			fputs("\n| key | value | default | meaning |\n|---|---|---|---|\n", out);
+			fputs("\n| key | value | default | change | meaning "
+			      "|\n|---|---|---|---|---|\n",
+			      out);
 		is_first = false;
-		print_field(field, out);
+		print_field(field, is_live, out);
 	}
 }
 
@@ -77,7 +81,7 @@ static void print_parts(const struct schema *schema, const char *prefix, FILE *o
 			fprintf(out, " %s list of at most %lld mappings.",
 				field->required ? "A required" : "A", (long long)field->max);
 		fputc('\n', out);
-		print_values(field->schema, out);
+		print_values(field->schema, field->live, out);
 		print_later(field->schema, out);
 		snprintf(name + strlen(name), sizeof name - strlen(name), ".");
 		print_parts(field->schema, name, out);
@@ -86,7 +90,7 @@ static void print_parts(const struct schema *schema, const char *prefix, FILE *o
 
 void schema_print_reference(const struct schema *schema, FILE *out)
 {
-	print_values(schema, out);
+	print_values(schema, false, out);
 	print_parts(schema, "", out);
 	print_later(schema, out);
 }

@@ -21,7 +21,7 @@ void building_ask(struct flight *flight, int64_t now_us, struct effects *effects
 	calls_store(flight, STORE_PERMIT, effects);
 	flight->op.background = flight_is_background(flight, now_us);
 	flight->op.reach_us = flight->op.background ? 0 : PERMIT_REACH_US;
-	flight->op.length_us = flight->key.keyspace->policy->build_timeout_us + SLOT_MARGIN_US;
+	flight->op.length_us = flight->build_timeout_us + SLOT_MARGIN_US;
 }
 
 void building_on_permitted(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -96,13 +96,13 @@ void building_begin(struct engine *engine, struct flight *flight, int64_t now_us
 	durations_add(&flight->key.keyspace->account.queue_times, now_us - flight->wanted_at_us);
 	flight->build_seq = ++engine->seq;
 	flight->result.generated_at_us = now_us;
-	flight->build =
-		(struct build){ .key = flight->key,
-				.slot = flight->slot,
-				.lock_key = !flight->away,
-				.timeout_us = flight->key.keyspace->policy->build_timeout_us,
-				.fresh_us = -1,
-				.stale_us = -1 };
+	flight->definition = flight->key.keyspace->definition;
+	flight->build = (struct build){ .key = flight->key,
+					.slot = flight->slot,
+					.lock_key = !flight->away,
+					.timeout_us = flight->build_timeout_us,
+					.fresh_us = -1,
+					.stale_us = -1 };
 	calls_push(effects, EFFECT_BUILD, flight);
 }
 
@@ -119,6 +119,7 @@ static void take_result(struct engine *engine, struct flight *flight, int64_t no
 		.absent = built->outcome == BUILD_NO_ROW,
 		.fence = flight->fence,
 		.history = built->history,
+		.definition = flight->definition,
 		.covers = flight->want_min_version ? flight->min_version : 0,
 		.generated_at_us = flight->result.generated_at_us,
 		.build_us = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX,

@@ -6,12 +6,14 @@
 #include "base/mem.h"
 #include "core/answer.h"
 #include "core/building.h"
+#include "core/chores.h"
 #include "core/course.h"
 #include "core/engine_waiters.h"
 #include "core/landing.h"
 #include "core/ledger.h"
 #include "core/loading.h"
 #include "core/schedule.h"
+#include "core/told.h"
 
 enum { FLIGHTS_TABLE_SIZE = 1024, REASK_FIRST_US = 20 * 1000 };
 
@@ -34,15 +36,13 @@ struct engine *engine_create(const struct policy *policies, uint32_t count,
 	engine->trusted_until_us = INT64_MAX;
 	bulkhead_init(&engine->bulkhead, limits->concurrency, limits->queue_max);
 	permits_init(&engine->permits);
-	engine->keyspaces = mem_zalloc(count * sizeof(struct keyspace));
-	if (!engine->keyspaces || near_init(&engine->near, limits->near_bytes_max) != 0 ||
+	roster_init(&engine->keyspaces);
+	if (roster_reload(&engine->keyspaces, policies, count, 0) != RELOAD_OK ||
+	    near_init(&engine->near, limits->near_bytes_max) != 0 ||
 	    table_init(&engine->flights, FLIGHTS_TABLE_SIZE) != 0) {
 		engine_free(engine);
 		return NULL;
 	}
-	engine->keyspaces_count = count;
-	for (uint32_t i = 0; i < count; i++)
-		engine->keyspaces[i] = (struct keyspace){ .policy = &policies[i], .index = i };
 	return engine;
 }
 
@@ -54,7 +54,7 @@ void engine_free(struct engine *engine)
 		  engine->requests);
 	near_close(&engine->near);
 	table_close(&engine->flights);
-	mem_free(engine->keyspaces);
+	roster_close(&engine->keyspaces);
 	mem_free(engine);
 }
 
@@ -65,14 +65,9 @@ bool engine_is_idle(const struct engine *engine)
 
 /* ---- keys -------------------------------------------------------------------------------- */
 
-struct keyspace *engine_keyspace(struct engine *engine, const char *name, size_t len)
+struct keyspace *engine_keyspace(const struct engine *engine, const char *name, size_t len)
 {
-	for (uint32_t i = 0; i < engine->keyspaces_count; i++) {
-		const char *its = engine->keyspaces[i].policy->name;
-		if (strncmp(its, name, len) == 0 && its[len] == '\0')
-			return &engine->keyspaces[i];
-	}
-	return NULL;
+	return roster_find(&engine->keyspaces, name, len);
 }
 
 void engine_key(const struct engine *engine, struct keyspace *keyspace, const char *bytes,
@@ -132,6 +127,23 @@ static bool is_due_early(struct engine *engine, struct near_entry *ne, int64_t n
 	return true;
 }
 
+/* Epochs, another definition or shorter times have come since, or trust is gone. Whether the entry
+   can be plainly fresh all the same. */
+static bool catch_up(struct engine *engine, struct near_entry *ne)
+{
+	bool vouched = engine->trusted && ne->trust == engine->trusts;
+	loading_confirm(engine, ne, vouched);
+	return vouched;
+}
+
+struct near_entry *engine_near(struct engine *engine, const struct key *key)
+{
+	struct near_entry *ne = near_find(&engine->near, key);
+	if (ne && ne->generation != ne->keyspace->generation)
+		keyspace_judge(ne->keyspace, &ne->entry, key_public_hash(ne->key, ne->key_len));
+	return ne;
+}
+
 /* All but the plainly fresh. */
 static enum engine_lookup lookup_slowly(struct engine *engine, const struct query *query,
 					struct near_entry *ne, int64_t now_us,
@@ -139,6 +151,7 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 {
 	const struct policy *policy = query->key.keyspace->policy;
 	const struct entry *entry = &ne->entry;
+	bool current = ne->generation == query->key.keyspace->generation || catch_up(engine, ne);
 	if (entry_phase(entry, now_us) == ENTRY_DEAD)
 		near_settle(ne, ne->hits == 1);
 	if (query->kind == QUERY_REFRESH) {
@@ -146,11 +159,6 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 			return ENGINE_MISS;
 		answer_refreshed(ret_answer, entry);
 		return ENGINE_HIT;
-	}
-	bool current = ne->generation == query->key.keyspace->generation;
-	if (!current && engine->trusted && ne->trust == engine->trusts) {
-		loading_confirm(engine, ne, true); /* only the keyspace's epochs are new */
-		current = true;
 	}
 	if (current && entry_phase(entry, now_us) == ENTRY_FRESH) {
 		if (query->has_min_version &&
@@ -287,7 +295,7 @@ static void on_ask(struct engine *engine, struct request *request, int64_t now_u
 	request->seq = ++engine->seq;
 	request->joined = false;
 	request->reasks = 0;
-	engine->requests++;
+	engine_count_in(engine, request);
 	ENGINE_COUNT(engine, request->query.key.keyspace, misses);
 	if (engine->stopping) {
 		engine_make_ready(engine, request, STATUS_UNAVAILABLE, "the daemon is stopping");
@@ -301,6 +309,18 @@ static void on_ask(struct engine *engine, struct request *request, int64_t now_u
 	}
 	heap_insert(&engine->deadlines, &request->deadline, now_us + request->query.wait_us);
 	engine_join_or_start(engine, request, now_us, effects);
+}
+
+void engine_count_in(struct engine *engine, struct request *request)
+{
+	engine->requests++;
+	request->query.key.keyspace->users++;
+}
+
+void engine_count_out(struct engine *engine, struct request *request)
+{
+	engine->requests--;
+	request->query.key.keyspace->users--;
 }
 
 void engine_take_out(struct engine *engine, struct request *request)
@@ -317,7 +337,7 @@ static void on_leave(struct engine *engine, struct request *request, int64_t now
 {
 	struct flight *flight = request->flight;
 	engine_take_out(engine, request);
-	engine->requests--;
+	engine_count_out(engine, request);
 	if (flight)
 		course_on_left(engine, flight, now_us, effects);
 }
@@ -351,57 +371,6 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	} else if (flight->patient_until_us < refresh->patient_until_us) {
 		flight->patient_until_us = refresh->patient_until_us;
 	}
-}
-
-/* The key has a new floor: what was built under a fence up to it is not fresh any more. */
-static void on_changed(struct engine *engine, const struct key *key, uint64_t floor, bool hard,
-		       int64_t now_us)
-{
-	ENGINE_COUNT(engine, key->keyspace, changes);
-	struct near_entry *ne = near_find(&engine->near, key);
-	if (ne && ne->entry.fence <= floor && hard) {
-		near_drop(&engine->near, ne, now_us);
-	} else if (ne && ne->entry.fence <= floor) {
-		entry_soft_expire(&ne->entry, now_us, key->keyspace->policy->stale_us);
-		ne->next_at_us = ne->retry_at_us = 0;
-	}
-	struct flight *flight = engine_flight(engine, key);
-	if (flight && flight->floor < floor)
-		flight->floor = floor;
-	if (flight && hard && flight->hard_floor < floor)
-		flight->hard_floor = floor;
-}
-
-/* Another daemon stored something, or gave its lease back. */
-static void on_told_settled(struct engine *engine, const struct key *key, uint64_t fence,
-			    int64_t now_us, struct effects *effects)
-{
-	struct near_entry *ne = near_find(&engine->near, key);
-	if (ne && ne->entry.fence < fence) {
-		ne->generation =
-			key->keyspace->generation - 1; /* to be looked up before it is served */
-		ne->trust = engine->trusts - 1;
-		ne->retry_at_us = 0;
-	}
-	struct flight *flight = engine_flight(engine, key);
-	if (flight && flight->told_fence < fence)
-		flight->told_fence = fence;
-	if (flight)
-		course_on_told(engine, flight, now_us, effects);
-}
-
-/* Entries got while there was no trust are of another generation: each is looked up once more. */
-static void on_trusted(struct engine *engine, int64_t until_us, int64_t now_us)
-{
-	bool trusted = until_us > now_us;
-	engine->trusted_until_us = trusted ? until_us : 0;
-	if (engine->trusted && !trusted) {
-		engine->counters.trust_lost++;
-		engine->trusts++;
-		for (uint32_t i = 0; i < engine->keyspaces_count; i++)
-			engine->keyspaces[i].generation++;
-	}
-	engine->trusted = trusted;
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -458,7 +427,8 @@ static void on_tick(struct engine *engine, int64_t now_us, struct effects *effec
 				  effects);
 	}
 	if (engine->trusted && now_us >= engine->trusted_until_us)
-		on_trusted(engine, 0, now_us);
+		told_trusted(engine, 0, now_us);
+	chores_do(engine, now_us);
 	due = heap_first(&engine->timers);
 	if (due && due->at <= now_us) {
 		struct flight *flight = container_of(due, struct flight, timer);
@@ -491,7 +461,8 @@ static bool stop_has_more(const struct engine *engine)
 int64_t engine_next_at(const struct engine *engine)
 {
 	if (!list_empty(&engine->ready) || !list_empty(&engine->wake) ||
-	    !list_empty(&engine->looking) || stop_has_more(engine) || course_can_advance(engine, 0))
+	    !list_empty(&engine->looking) || stop_has_more(engine) ||
+	    course_can_advance(engine, 0) || chores_are_due(engine))
 		return 0;
 	int64_t at = engine->trusted ? engine->trusted_until_us : INT64_MAX;
 	const struct heap *heaps[] = { &engine->deadlines, &engine->timers, &engine->renewals };
@@ -531,17 +502,21 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 		course_on_renewed(engine, event->flight, now_us);
 		break;
 	case EVENT_CHANGED:
-		on_changed(engine, &event->told.key, event->told.fence, event->told.hard, now_us);
+		told_changed(engine, &event->told.key, event->told.fence, event->told.hard, now_us);
 		break;
 	case EVENT_SETTLED:
-		on_told_settled(engine, &event->told.key, event->told.fence, now_us, effects);
+		told_settled(engine, &event->told.key, event->told.fence, now_us, effects);
 		break;
 	case EVENT_EPOCH:
 		if (epochs_add(&event->epoch.keyspace->epochs, event->epoch.epoch))
 			event->epoch.keyspace->generation++;
 		break;
+	case EVENT_DEFINED:
+		keyspace_is_defined(event->defined.keyspace, event->defined.definition,
+				    &event->defined.since);
+		break;
 	case EVENT_TRUSTED:
-		on_trusted(engine, event->until_us, now_us);
+		told_trusted(engine, event->until_us, now_us);
 		break;
 	case EVENT_TICK:
 		on_tick(engine, now_us, effects);

@@ -10,7 +10,10 @@
  *     tenure.c    the lease and its renewals
  *     building.c  the permit, the build, and what came of it
  *     landing.c   the end: what the near cache keeps, and what it is counted as
+ *   told.c      what the store tells by itself
  *   wake.c      answering those who wait
+ *   roster.c    the keyspaces there are; keyspace.c: what their policies make of entries
+ *   chores.c    a reload, and what it leaves to be done a bit at a time
  *   answer.c    what a client is told
  */
 #pragma once
@@ -29,6 +32,7 @@
 #include "core/near.h"
 #include "core/permits.h"
 #include "core/request.h"
+#include "core/roster.h"
 
 /* X(name, what it counts): of the daemon, beside those of its keyspaces in sum */
 #define ENGINE_COUNTER_MAP(X)                                                                      \
@@ -63,8 +67,7 @@ struct engine_limits {
 };
 
 struct engine {
-	struct keyspace *keyspaces; /* owned array */
-	uint32_t keyspaces_count;
+	struct roster keyspaces;
 	struct engine_limits limits;
 	uint8_t secret[KEY_SECRET_LEN];
 	struct rng rng;
@@ -124,6 +127,7 @@ enum event_type {
 	EVENT_CHANGED, /* key, fence, hard: it has a new floor */
 	EVENT_SETTLED, /* key, fence: another daemon's lease of it ended, or it stored an entry */
 	EVENT_EPOCH,   /* epoch: the keyspace has one more */
+	EVENT_DEFINED, /* defined: the fleet's definition of the keyspace */
 	EVENT_TRUSTED, /* until_us: before that moment no change can have gone untold */
 	EVENT_TICK,    /* a moment that engine_next_at named has come */
 	EVENT_STOP,    /* end everything; repeat as long as engine_next_at says now */
@@ -156,20 +160,47 @@ struct event {
 			struct keyspace *keyspace;
 			struct epoch epoch;
 		} epoch;
+		struct {
+			struct keyspace *keyspace;
+			uint64_t definition;
+			struct changeover since;
+		} defined;
 	};
 };
 
-/* An engine for these policies (borrowed, as long as it lives). `secret`: KEY_SECRET_LEN random
-   bytes. NULL when memory is missing. */
+/* An engine for these policies, which it keeps (policy_ref). `secret`: KEY_SECRET_LEN random bytes.
+   NULL when memory is missing. */
 struct engine *engine_create(const struct policy *policies, uint32_t count,
 			     const struct engine_limits *limits, const void *secret, uint64_t seed)
 	__attribute__((warn_unused_result));
 
+/* It begins to serve: what others have built before under other policies changes over from now on
+   (core/keyspace.h). */
+void engine_begin(struct engine *engine, int64_t now_us);
+
+/* Takes other policies and limits, from now on. Keyspaces go by name:
+ *
+ *   added     is served
+ *   changed   its new builds are as the new policy says; values that live longer than it allows, or
+ *             that another query brought, are no longer fresh, one after the other
+ *             (keyspace_spread_us), and are served stale as long as they may
+ *   removed   takes no requests; flights under way end as they would, entries go a few a turn, and
+ *             engine_collect tells when nothing is left of it
+ *
+ * The limit of builds stays. */
+enum reload engine_reload(struct engine *engine, const struct policy *policies, uint32_t count,
+			  const struct engine_limits *limits, int64_t now_us)
+	__attribute__((warn_unused_result));
+
+/* The index of a removed keyspace of which nothing is left: free for another. -1: none. To be asked
+   after each TICK. */
+int engine_collect(struct engine *engine);
+
 /* Nothing may wait or be under way any more. */
 void engine_free(struct engine *engine);
 
-/* The keyspace of that name, or NULL. */
-struct keyspace *engine_keyspace(struct engine *engine, const char *name, size_t len);
+/* The keyspace of that name, if it is served, or NULL. */
+struct keyspace *engine_keyspace(const struct engine *engine, const char *name, size_t len);
 
 /* Fills `ret_key` for canonical key bytes of a keyspace; borrows both. */
 void engine_key(const struct engine *engine, struct keyspace *keyspace, const char *bytes,
@@ -208,6 +239,9 @@ int64_t engine_next_at(const struct engine *engine);
 
 /* Whether nothing waits and nothing is under way. */
 bool engine_is_idle(const struct engine *engine);
+
+/* The near cache's entry of this key, its times as its keyspace has them by now, or NULL. */
+struct near_entry *engine_near(struct engine *engine, const struct key *key);
 
 /* The flight of this key that is not DONE, or NULL. */
 struct flight *engine_flight(const struct engine *engine, const struct key *key);

@@ -11,6 +11,10 @@ void engine_join_or_start(struct engine *engine, struct request *request, int64_
 void engine_make_ready(struct engine *engine, struct request *request, enum status refused,
 		       const char *why);
 
+/* It is the engine's to answer, and it is not any more. */
+void engine_count_in(struct engine *engine, struct request *request);
+void engine_count_out(struct engine *engine, struct request *request);
+
 /* Out of everything it is in. */
 void engine_take_out(struct engine *engine, struct request *request);
 

@@ -15,6 +15,7 @@ void entry_set_times(struct entry *entry, const struct policy *policy, int64_t f
 		stale = 0; /* not remembered at all */
 	int64_t spread = (int64_t)((double)fresh * policy->jitter);
 	CHECK(fresh >= 0 && spread >= 0 && spread <= fresh);
+	entry->own_times = !entry->absent && (fresh_us >= 0 || stale_us >= 0);
 	entry->fresh_until_us = entry->generated_at_us + fresh + rng_between(rng, -spread, spread);
 	entry->stale_until_us = entry->fresh_until_us + stale;
 }
@@ -46,8 +47,9 @@ bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_
 		return true;
 	if (history_is_later(b->history, a->history))
 		return false;
-	bool by_version = a->history == b->history && single_row && a->has_version &&
-			  b->has_version && !a->absent && !b->absent;
+	bool by_version = a->history == b->history && a->definition == b->definition &&
+			  single_row && a->has_version && b->has_version && !a->absent &&
+			  !b->absent;
 	if (by_version && a->version != b->version)
 		return a->version > b->version;
 	return a->fence > b->fence;

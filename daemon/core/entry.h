@@ -24,10 +24,12 @@ struct entry {
 	int64_t stale_until_us;
 	uint32_t build_us; /* how long the build took; UINT32_MAX: that or longer */
 	uint32_t era;
-	uint64_t history; /* of the origin it was built at; 0: unknown */
+	uint64_t history;    /* of the origin it was built at; 0: unknown */
+	uint64_t definition; /* of the keyspace when it was built (core/keyspace.h); 0: unknown */
 	bool has_version;
-	bool absent;  /* there is no such row */
-	bool changed; /* expired early by a change or an invalidation */
+	bool absent;    /* there is no such row */
+	bool changed;   /* expired early by a change or an invalidation */
+	bool own_times; /* the row's own, not the policy's */
 };
 
 enum entry_phase { ENTRY_FRESH, ENTRY_STALE, ENTRY_DEAD };
@@ -56,7 +58,8 @@ enum entry_phase entry_phase(const struct entry *entry, int64_t now_us);
 int64_t entry_matters_until(const struct entry *entry, const struct policy *policy);
 
 /* Whether `a` replaces `b`: in one history by version where both are rows of a single_row keyspace,
-   ties and all else by fence; the later of two histories; of another system the greater fence. */
+   by the same query, ties and all else by fence; the later of two histories; of another system the
+   greater fence. */
 bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row);
 
 /* Whether both say the same: one version of a row, or the same bytes. */

@@ -30,6 +30,7 @@ struct flight *flight_create(const struct key *key, enum priority priority, int6
 		return NULL;
 	memcpy(flight->bytes, key->bytes, key->len);
 	flight->key = *key;
+	key->keyspace->users++;
 	flight->key.bytes = flight->bytes;
 	flight->state = FLIGHT_LOADING;
 	flight->priority = priority;
@@ -53,6 +54,7 @@ void flight_free(struct flight *flight)
 	CHECK(!flight->has_lease && !flight->has_slot && !flight->in_bulkhead && !flight->is_probe);
 	value_unref(flight->result.value);
 	value_unref(flight->failure.text);
+	flight->key.keyspace->users--;
 	mem_free(flight);
 }
 

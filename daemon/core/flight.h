@@ -107,8 +107,9 @@ struct flight {
 	/* The lease. */
 	uint64_t token;
 	bool has_lease;
-	uint32_t streak;       /* failed builds in a row before this one */
-	int64_t lease_ends_us; /* it is renewed up to here, not beyond */
+	uint32_t streak;          /* failed builds in a row before this one */
+	int64_t lease_ends_us;    /* it is renewed up to here, not beyond */
+	int64_t build_timeout_us; /* the policy's, when the lease was given */
 	uint64_t fence;
 	bool has_slot;
 	int slot;
@@ -121,6 +122,7 @@ struct flight {
 	bool has_result;
 	bool saved;          /* the store took it: it may be served to anyone */
 	int64_t covers;      /* greatest min_version asked before the build began */
+	uint64_t definition; /* the keyspace's, when the build began */
 	struct entry result; /* value counted */
 	enum answer_source source;
 	enum answer_reason reason; /* why it is not as good as it looks; NONE: it is */

@@ -3,8 +3,8 @@
 /* An epoch of every keyspace: what was generated before it expires, one key after the other. */
 static void expire_all(struct engine *engine, int64_t now_us)
 {
-	for (uint32_t i = 0; i < engine->keyspaces_count; i++) {
-		struct keyspace *keyspace = &engine->keyspaces[i];
+	struct keyspace *keyspace;
+	for (uint32_t at = 0; (keyspace = roster_next_any(&engine->keyspaces, &at));) {
 		int64_t fresh_us = keyspace->policy->fresh_us;
 		struct epoch epoch = {
 			.moment_us = now_us,

@@ -36,9 +36,10 @@ void landing_outdate(struct engine *engine, const struct flight *flight, int64_t
 	if (!flight->key.keyspace->policy->single_row || !result->has_version ||
 	    history_is_later(engine->history, result->history))
 		return;
-	ghosts_note(&engine->near.ghosts, flight->key.hash, result->version,
+	ghosts_note(&engine->near.ghosts, flight->key.hash ^ result->definition, result->version,
 		    entry_matters_until(result, flight->key.keyspace->policy), now_us);
-	if (ne && ne->entry.has_version && ne->entry.version < result->version)
+	if (ne && ne->entry.has_version && ne->entry.definition == result->definition &&
+	    ne->entry.version < result->version)
 		near_remove(&engine->near, ne);
 }
 
@@ -57,8 +58,8 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 		}
 		entry_soft_expire(&flight->result, now_us, policy->stale_us);
 	}
-	epochs_apply(&flight->key.keyspace->epochs, &flight->result,
-		     key_public_hash(flight->key.bytes, flight->key.len));
+	keyspace_judge(flight->key.keyspace, &flight->result,
+		       key_public_hash(flight->key.bytes, flight->key.len));
 	ne = near_put(&engine->near, &flight->key, &flight->result, now_us);
 	if (ne)
 		loading_confirm(engine, ne,

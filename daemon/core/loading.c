@@ -9,13 +9,15 @@ void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vo
 {
 	const struct keyspace *keyspace = ne->keyspace;
 	struct entry *entry = &ne->entry;
-	epochs_apply(&keyspace->epochs, entry, key_public_hash(ne->key, ne->key_len));
+	keyspace_judge(keyspace, entry, key_public_hash(ne->key, ne->key_len));
+	if (ne->early == EARLY_DRAWN && keyspace->policy->early <= 0)
+		ne->early = EARLY_OVER;
 	if (ne->early == EARLY_TO_DRAW)
 		ne->next_at_us =
 			schedule_draw_at(entry, keyspace->policy->early, keyspace->refresh_us);
 	else if (ne->next_at_us > entry->fresh_until_us)
 		ne->next_at_us = entry->fresh_until_us;
-	vouched = vouched && engine->trusted;
+	vouched = vouched && engine->trusted && !keyspace->removed;
 	ne->generation = vouched ? keyspace->generation : keyspace->generation - 1;
 	ne->trust = vouched ? engine->trusts : engine->trusts - 1;
 }
@@ -37,9 +39,11 @@ static bool is_rollback(const struct engine *engine, const struct key *key,
 {
 	if (!key->keyspace->policy->single_row || !entry->has_version)
 		return false;
-	if (ghosts_know_better(&engine->near.ghosts, key->hash, entry->version, now_us))
+	if (ghosts_know_better(&engine->near.ghosts, key->hash ^ entry->definition, entry->version,
+			       now_us))
 		return true;
-	return ne && ne->entry.history == entry->history && ne->entry.has_version &&
+	return ne && ne->entry.history == entry->history &&
+	       ne->entry.definition == entry->definition && ne->entry.has_version &&
 	       entry->version < ne->entry.version &&
 	       now_us < entry_matters_until(&ne->entry, key->keyspace->policy);
 }
@@ -50,8 +54,8 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 {
 	struct entry *entry = &flight->op.entry;
 	const struct policy *policy = flight->key.keyspace->policy;
-	epochs_apply(&flight->key.keyspace->epochs, entry,
-		     key_public_hash(flight->key.bytes, flight->key.len));
+	keyspace_judge(flight->key.keyspace, entry,
+		       key_public_hash(flight->key.bytes, flight->key.len));
 	if (flight->floor >= entry->fence && !entry->changed)
 		entry_soft_expire(entry, now_us, policy->stale_us);
 	if (flight->hard_floor >= entry->fence)
@@ -151,7 +155,7 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 enum loading loading_take(struct engine *engine, struct flight *flight, int64_t now_us)
 {
 	struct store_op *op = &flight->op;
-	struct near_entry *ne = near_find(&engine->near, &flight->key);
+	struct near_entry *ne = engine_near(engine, &flight->key);
 	enum loading loading = LOADING_BUILD;
 	/* The claim may have been evicted while the entry was not. */
 	flight->load_fence = op->fence;

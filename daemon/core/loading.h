@@ -18,8 +18,8 @@ enum loading {
    there is still reason to build, waiters that the near cache can answer by now are asked anew. */
 enum loading loading_take(struct engine *engine, struct flight *flight, int64_t now_us);
 
-/* The near entry is as the store has it: plainly fresh again, if that is vouched for, and no change
-   can go untold. */
+/* The near entry is as the store has it, but for what its keyspace says of it: plainly fresh again,
+   if that is vouched for, and no change can go untold. */
 void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vouched);
 
 /* Those who wait now may be satisfied by what there is by now: engine_wake lets each look once. */

@@ -7,13 +7,16 @@
 
 enum {
 	NEAR_TABLE_SIZE = 1024,
+	SHRINK_MOST = 8,
 	CACHE_LINE = 64,
 	VALUE_FETCHED = 3 * CACHE_LINE, /* the processor's own prefetching goes on from there */
 };
 
 int near_init(struct near *near, size_t bytes_max)
 {
-	*near = (struct near){ .bytes_max = bytes_max };
+	*near = (struct near){ .bytes_max = bytes_max,
+			       .bytes_wanted = bytes_max,
+			       .bytes_ever = bytes_max };
 	list_init(&near->rows.queue);
 	list_init(&near->absent.queue);
 	if (ghosts_init(&near->ghosts, bytes_max / NEAR_GHOST_SHARE) != 0)
@@ -106,12 +109,27 @@ void near_settle(struct near_entry *ne, bool wasted)
 	ne->unread = false;
 }
 
+/* The sweep goes on at `newer`, or behind the segment. */
+static void sweep_on(struct near *near, struct list_node *newer)
+{
+	near->sweep = newer;
+	if (newer)
+		return;
+	near->sweeping = near->sweeping == &near->rows ? &near->absent : NULL;
+	near->sweep = near->sweeping ? list_last(&near->sweeping->queue) : NULL;
+	if (!near->sweep)
+		near->sweeping = NULL;
+}
+
 void near_remove(struct near *near, struct near_entry *ne)
 {
 	near_settle(ne, ne->hits == 0);
 	struct near_segment *segment = segment_of(near, &ne->entry);
+	struct list_node *newer = ne->link.prev == &segment->queue.head ? NULL : ne->link.prev;
 	if (segment->hand == &ne->link)
-		segment->hand = ne->link.prev == &segment->queue.head ? NULL : ne->link.prev;
+		segment->hand = newer;
+	if (near->sweep == &ne->link)
+		sweep_on(near, newer);
 	list_remove(&segment->queue, &ne->link);
 	table_remove(&near->table, &ne->node);
 	CHECK(segment->bytes >= ne->cost);
@@ -119,6 +137,7 @@ void near_remove(struct near *near, struct near_entry *ne)
 	ne->keyspace->account.near_bytes -= ne->cost;
 	ne->keyspace->account.near_entries--;
 	value_unref(ne->entry.value);
+	ne->keyspace->users--;
 	mem_free(ne);
 }
 
@@ -127,7 +146,8 @@ static void leave_ghost(struct near *near, const struct near_entry *ne, int64_t 
 	const struct entry *entry = &ne->entry;
 	int64_t until_us = entry_matters_until(entry, ne->keyspace->policy);
 	if (ne->keyspace->policy->single_row && entry->has_version && now_us < until_us)
-		ghosts_note(&near->ghosts, ne->node.hash, entry->version, until_us, now_us);
+		ghosts_note(&near->ghosts, ne->node.hash ^ entry->definition, entry->version,
+			    until_us, now_us);
 }
 
 void near_drop(struct near *near, struct near_entry *ne, int64_t now_us)
@@ -187,7 +207,7 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 		leave_ghost(near, ne, now_us);
 	if (ne)
 		near_remove(near, ne);
-	ne = near_entry_create(key);
+	ne = key->keyspace->removed ? NULL : near_entry_create(key);
 	if (!ne)
 		return NULL;
 	struct near_segment *segment = segment_of(near, entry);
@@ -205,6 +225,7 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	ne->entry = *entry;
 	value_ref(ne->entry.value);
 	ne->visited = visited;
+	key->keyspace->users++;
 	ne->generation = key->keyspace->generation;
 	ne->next_at_us = entry->fresh_until_us;
 	ne->put_at_us = now_us;
@@ -214,4 +235,61 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	list_push_front(&segment->queue, &ne->link);
 	table_insert(&near->table, &ne->node, key->hash);
 	return ne;
+}
+
+/* ---- a bit at a time ----------------------------------------------------------------------- */
+
+size_t near_least(const struct near *near)
+{
+	return near->bytes_ever / SHRINK_MOST;
+}
+
+void near_resize(struct near *near, size_t bytes_max)
+{
+	CHECK(bytes_max >= near_least(near));
+	near->bytes_wanted = bytes_max;
+	if (near->bytes_ever < bytes_max)
+		near->bytes_ever = bytes_max;
+	if (near->bytes_max < bytes_max)
+		near->bytes_max = bytes_max;
+}
+
+bool near_is_shrinking(const struct near *near)
+{
+	return near->bytes_max > near->bytes_wanted;
+}
+
+void near_shrink(struct near *near, int most, int64_t now_us)
+{
+	for (int i = 0; i < most && near_cost(near) > near->bytes_wanted; i++)
+		segment_evict_one(near, list_empty(&near->rows.queue) ? &near->absent : &near->rows,
+				  now_us);
+	size_t cost = near_cost(near);
+	if (near->bytes_max > cost)
+		near->bytes_max = cost > near->bytes_wanted ? cost : near->bytes_wanted;
+}
+
+void near_sweep_begin(struct near *near)
+{
+	near->sweeping = &near->rows;
+	near->sweep = list_last(&near->rows.queue);
+	if (!near->sweep)
+		sweep_on(near, NULL);
+}
+
+bool near_is_sweeping(const struct near *near)
+{
+	return near->sweeping != NULL;
+}
+
+void near_sweep(struct near *near, int most, int64_t now_us)
+{
+	for (int i = 0; i < most && near->sweeping; i++) {
+		struct near_entry *ne = container_of(near->sweep, struct near_entry, link);
+		struct list_node *newer = near->sweep->prev;
+		if (ne->keyspace->removed)
+			near_drop(near, ne, now_us);
+		else
+			sweep_on(near, newer == &near->sweeping->queue.head ? NULL : newer);
+	}
 }

@@ -68,8 +68,12 @@ struct near {
 	struct table table;
 	struct near_segment rows;
 	struct near_segment absent;
-	size_t bytes_max;     /* of both, the table and the ghosts */
-	struct ghosts ghosts; /* of what was evicted */
+	size_t bytes_max;    /* of both, the table and the ghosts */
+	size_t bytes_wanted; /* less: bytes_max comes down to it as near_shrink goes on */
+	size_t bytes_ever;   /* the most that it was to hold; the ghosts are as many as that asks */
+	struct near_segment *sweeping; /* what near_sweep goes through; NULL: nothing */
+	struct list_node *sweep;       /* the next it looks at; NULL: the old end */
+	struct ghosts ghosts;          /* of what was evicted */
 	uint64_t evictions;
 	uint64_t refused; /* entries that did not fit at all */
 };
@@ -91,8 +95,8 @@ struct near_entry *near_hit(const struct near *near, uint64_t hash, const char *
 void near_prefetch(const struct near *near, const uint64_t *hashes, uint32_t count);
 
 /* Makes `entry` the key's, in place of what was there, evicting others for room. Takes a reference
-   of its own to the value. NULL when it doesn't fit or memory is missing: then the key has no
-   entry. */
+   of its own to the value. NULL when it doesn't fit, memory is missing or the keyspace is removed:
+   then the key has no entry. */
 struct near_entry *near_put(struct near *near, const struct key *key, const struct entry *entry,
 			    int64_t now_us);
 
@@ -103,6 +107,20 @@ void near_settle(struct near_entry *ne, bool wasted);
 
 /* The same, but its version is not forgotten. */
 void near_drop(struct near *near, struct near_entry *ne, int64_t now_us);
+
+/* So much may be used from now on. What is over is evicted by near_shrink, a few a call; until it
+   has come so far, new entries take the place of others. At least near_least: what was made for
+   the greatest size that it had, table and ghosts, stays. */
+void near_resize(struct near *near, size_t bytes_max);
+size_t near_least(const struct near *near);
+bool near_is_shrinking(const struct near *near);
+void near_shrink(struct near *near, int most, int64_t now_us);
+
+/* Drops the entries of removed keyspaces: near_sweep goes on over `most` entries a call, as long as
+   near_is_sweeping. */
+void near_sweep_begin(struct near *near);
+bool near_is_sweeping(const struct near *near);
+void near_sweep(struct near *near, int most, int64_t now_us);
 
 /* Bytes in use, the table's own included. */
 size_t near_cost(const struct near *near);

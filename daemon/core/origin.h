@@ -83,4 +83,7 @@ struct origin {
 	   the query's parameter types are known by now: STATUS_OK, also where they are not known
 	   yet, or STATUS_BAD_REQUEST with a text (NUL-terminated, cut to `text_size`). No I/O. */
 	enum status (*check_key)(void *impl, const struct key *key, char *text, size_t text_size);
+
+	/* The keyspace of this index is gone, its number free for another. NULL: nobody cares. */
+	void (*forget)(void *impl, uint32_t keyspace);
 };

@@ -207,7 +207,7 @@ static bool find_key(struct pump *pump, const char *bytes, size_t len, struct ke
 {
 	const char *colon = memchr(bytes, ':', len);
 	size_t name_len = colon ? (size_t)(colon - bytes) : len;
-	struct keyspace *keyspace = engine_keyspace(pump->engine, bytes, name_len);
+	struct keyspace *keyspace = roster_find_any(&pump->engine->keyspaces, bytes, name_len);
 	if (keyspace)
 		engine_key(pump->engine, keyspace, bytes, len, ret_key);
 	return keyspace != NULL;
@@ -235,10 +235,22 @@ static void on_trusted(void *impl, int64_t until_us)
 static void on_epoch(void *impl, const char *name, size_t len, int64_t moment_us, int64_t spread_us)
 {
 	struct pump *pump = impl;
-	struct keyspace *keyspace = engine_keyspace(pump->engine, name, len);
+	struct keyspace *keyspace = roster_find_any(&pump->engine->keyspaces, name, len);
 	if (keyspace)
 		dispatch(pump, &(struct event){ .type = EVENT_EPOCH,
 						.epoch = { keyspace, { moment_us, spread_us } } });
+}
+
+static void on_defined(void *impl, const char *name, size_t len, uint64_t definition,
+		       int64_t moment_us, int64_t spread_us)
+{
+	struct pump *pump = impl;
+	struct keyspace *keyspace = engine_keyspace(pump->engine, name, len);
+	if (keyspace)
+		dispatch(pump,
+			 &(struct event){
+				 .type = EVENT_DEFINED,
+				 .defined = { keyspace, definition, { moment_us, spread_us } } });
 }
 
 struct store_listener pump_listener(struct pump *pump)
@@ -247,6 +259,7 @@ struct store_listener pump_listener(struct pump *pump)
 					.settled = on_settled,
 					.changed = on_changed,
 					.epoch = on_epoch,
+					.defined = on_defined,
 					.trusted = on_trusted };
 }
 
@@ -259,13 +272,50 @@ int64_t pump_now_us(struct pump *pump)
 	return now_us;
 }
 
+/* ---- reloading --------------------------------------------------------------------------- */
+
+void pump_begin(struct pump *pump)
+{
+	engine_begin(pump->engine, now(pump));
+}
+
+enum reload pump_reload(struct pump *pump, const struct policy *policies, uint32_t count,
+			const struct engine_limits *limits)
+{
+	enum reload reload = engine_reload(pump->engine, policies, count, limits, now(pump));
+	if (reload == RELOAD_OK)
+		arm(pump);
+	return reload;
+}
+
+/* Of removed keyspaces nothing is left. */
+static void collect(struct pump *pump)
+{
+	int index;
+	while ((index = engine_collect(pump->engine)) >= 0)
+		if (pump->origin.forget)
+			pump->origin.forget(pump->origin.impl, (uint32_t)index);
+}
+
 /* ---- invalidating and inspecting --------------------------------------------------------- */
+
+static void begin_op(struct pump *pump, struct keyspace *keyspace)
+{
+	pump->ops++;
+	keyspace->users++;
+}
+
+static void end_op(struct pump *pump, struct keyspace *keyspace)
+{
+	pump->ops--;
+	keyspace->users--;
+}
 
 static void on_invalidate_done(struct store_op *op)
 {
 	struct invalidation *invalidation = container_of(op, struct invalidation, op);
 	struct pump *pump = invalidation->pump;
-	pump->ops--;
+	end_op(pump, invalidation->key.keyspace);
 	invalidation->status = op->outcome == STORE_DONE ? STATUS_OK : STATUS_UNAVAILABLE;
 	/* Here it holds in any case: a lost answer may have been carried out. */
 	dispatch(pump, &(struct event){ .type = EVENT_CHANGED,
@@ -278,7 +328,7 @@ static void on_invalidate_done(struct store_op *op)
 
 void pump_invalidate(struct pump *pump, struct invalidation *invalidation)
 {
-	pump->ops++;
+	begin_op(pump, invalidation->key.keyspace);
 	invalidation->pump = pump;
 	invalidation->op = (struct store_op){ .verb = STORE_INVALIDATE,
 					      .key = invalidation->key,
@@ -293,7 +343,7 @@ static void on_epoch_done(struct store_op *op)
 	struct pump *pump = invalidation->pump;
 	const char *name = invalidation->key.keyspace->policy->name;
 	bool told = op->outcome == STORE_DONE;
-	pump->ops--;
+	end_op(pump, invalidation->key.keyspace);
 	invalidation->status = told ? STATUS_OK : STATUS_UNAVAILABLE;
 	on_epoch(pump, name, strlen(name), told ? op->moment_us : now(pump), op->length_us);
 	invalidation->done(invalidation);
@@ -301,7 +351,7 @@ static void on_epoch_done(struct store_op *op)
 
 void pump_invalidate_keyspace(struct pump *pump, struct invalidation *invalidation)
 {
-	pump->ops++;
+	begin_op(pump, invalidation->key.keyspace);
 	invalidation->pump = pump;
 	invalidation->op = (struct store_op){ .verb = STORE_EPOCH,
 					      .key = invalidation->key,
@@ -313,7 +363,7 @@ void pump_invalidate_keyspace(struct pump *pump, struct invalidation *invalidati
 static void inspect_here(struct pump *pump, struct inspection *inspection)
 {
 	inspection->now_us = now(pump);
-	struct near_entry *ne = near_find(&pump->engine->near, &inspection->key);
+	struct near_entry *ne = engine_near(pump->engine, &inspection->key);
 	inspection->has_near = ne != NULL;
 	if (ne)
 		inspection->near = ne->entry;
@@ -330,7 +380,7 @@ static void on_inspect_done(struct store_op *op)
 {
 	struct inspection *inspection = container_of(op, struct inspection, op);
 	struct pump *pump = inspection->pump;
-	pump->ops--;
+	end_op(pump, inspection->key.keyspace);
 	inspect_here(pump, inspection);
 	inspection->store_outcome = op->outcome;
 	inspection->has_store = op->has_entry;
@@ -350,7 +400,7 @@ static void on_inspect_done(struct store_op *op)
 
 void pump_inspect(struct pump *pump, struct inspection *inspection)
 {
-	pump->ops++;
+	begin_op(pump, inspection->key.keyspace);
 	inspection->pump = pump;
 	inspection->op = (struct store_op){ .verb = STORE_LOAD,
 					    .key = inspection->key,
@@ -400,6 +450,7 @@ void pump_turn(struct pump *pump)
 {
 	int64_t now_us = now(pump);
 	tick(pump, now_us);
+	collect(pump);
 	wake(pump, now_us);
 	if (pump->stopping && !pump->stopped && pump->ops == 0 && engine_is_idle(pump->engine)) {
 		pump->stopped = true;

@@ -49,6 +49,7 @@ struct pump {
 	char text[ERROR_TEXT_MAX]; /* of the last answer made without the engine */
 };
 
+/* Also tells the origin which keyspaces are gone (core/origin.h). */
 void pump_init(struct pump *pump, struct engine *engine, const struct store *store,
 	       const struct origin *origin, const struct pump_host *host);
 
@@ -121,6 +122,11 @@ struct store_listener pump_listener(struct pump *pump);
    trust what it has: this notices before the lookups do, whatever the order of the loop's
    callbacks. */
 int64_t pump_now_us(struct pump *pump);
+
+/* engine_begin and engine_reload, now. */
+void pump_begin(struct pump *pump);
+enum reload pump_reload(struct pump *pump, const struct policy *policies, uint32_t count,
+			const struct engine_limits *limits) __attribute__((warn_unused_result));
 
 /* The host's timer. */
 void pump_turn(struct pump *pump);

@@ -73,6 +73,7 @@ struct store_op {
 				 its value. LEASE: the new fence is greater than this */
 	struct want want;     /* LEASE */
 	int64_t length_us;  /* LEASE, RENEW, PERMIT: ends by itself after this; EPOCH: its spread */
+	int64_t longest_us; /* RENEW: so long after it was given the lease ends in any case */
 	int64_t reach_us;   /* PERMIT: how far ahead it may be booked */
 	bool background;    /* PERMIT: what is free now, and at most half of the slots */
 	int slot;           /* PERMIT: out; FREE: in */
@@ -124,6 +125,11 @@ struct store_listener {
 	/* The keyspace has an epoch: core/epoch.h. */
 	void (*epoch)(void *impl, const char *keyspace, size_t len, int64_t moment_us,
 		      int64_t spread_us);
+
+	/* The fleet's definition of the keyspace is this one, since that moment; what was built
+	   before by another goes over that spread (core/keyspace.h). */
+	void (*defined)(void *impl, const char *keyspace, size_t len, uint64_t definition,
+			int64_t moment_us, int64_t spread_us);
 
 	/* Until this moment no change can have gone untold; in the past: trust is lost. */
 	void (*trusted)(void *impl, int64_t until_us);

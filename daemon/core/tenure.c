@@ -8,8 +8,8 @@ enum {
 	LEASE_FIRST_US = 2 * 1000 * 1000, /* before anything is known of the builds */
 	LEASE_MARGIN_US = 1000 * 1000,
 	RENEWALS_PER_LEASE = 3,
-	WAIT_MOST_US = 50 * 1000 * 1000, /* for a permit: then the lease is given back. The store
-					    allows a little more (store/verbs.c) */
+	WAIT_MOST_US = 50 * 1000 * 1000,  /* for a permit: then the lease is given back */
+	STORE_MORE_US = 10 * 1000 * 1000, /* the store's clock may be another's */
 };
 
 int64_t tenure_length(const struct keyspace *keyspace)
@@ -37,8 +37,8 @@ void tenure_begin(struct engine *engine, struct flight *flight, int64_t now_us)
 	engine->leases++;
 	ENGINE_COUNT(engine, flight->key.keyspace, leases_acquired);
 	flight->has_lease = true;
-	flight->lease_ends_us =
-		now_us + flight->key.keyspace->policy->build_timeout_us + WAIT_MOST_US;
+	flight->build_timeout_us = flight->key.keyspace->policy->build_timeout_us;
+	flight->lease_ends_us = now_us + flight->build_timeout_us + WAIT_MOST_US;
 	renew_later(engine, flight, now_us);
 }
 
@@ -66,13 +66,15 @@ bool tenure_renew(struct engine *engine, struct flight *flight, int64_t now_us)
 					      .key = flight->key,
 					      .token = flight->token,
 					      .away = flight->away,
-					      .length_us = length };
+					      .length_us = length,
+					      .longest_us = flight->build_timeout_us +
+							    WAIT_MOST_US + STORE_MORE_US };
 	return true;
 }
 
 bool tenure_covers_build(const struct flight *flight, int64_t now_us)
 {
-	return flight->lease_ends_us - now_us >= flight->key.keyspace->policy->build_timeout_us;
+	return flight->lease_ends_us - now_us >= flight->build_timeout_us;
 }
 
 void tenure_on_renewed(struct engine *engine, struct flight *flight, int64_t now_us)

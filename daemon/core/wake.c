@@ -26,7 +26,7 @@ static void answer_failure(struct engine *engine, const struct request *request,
 			   const struct failure *failure, int64_t now_us, struct answer *ret_answer)
 {
 	const struct query *query = &request->query;
-	struct near_entry *ne = near_find(&engine->near, &query->key);
+	struct near_entry *ne = engine_near(engine, &query->key);
 	if (ne && answer_may_be_stale(query, &ne->entry, now_us)) {
 		answer_stale(ret_answer, &ne->entry, now_us, SOURCE_NEAR,
 			     answer_reason_of(failure->status));
@@ -93,7 +93,7 @@ static enum engine_wake wake_ready(struct engine *engine, int64_t now_us,
 	struct list_node *node = list_first(&engine->ready);
 	struct request *request = container_of(node, struct request, node);
 	engine_take_out(engine, request);
-	engine->requests--;
+	engine_count_out(engine, request);
 	answer_failure(engine, request, &(struct failure){ .status = request->refused }, now_us,
 		       ret_answer);
 	if (ret_answer->status != STATUS_OK && request->why) {
@@ -116,7 +116,7 @@ static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
 	if (!node)
 		return WAKE_MOVED;
 	struct request *request = container_of(node, struct request, node);
-	struct near_entry *ne = near_find(&engine->near, &request->query.key);
+	struct near_entry *ne = engine_near(engine, &request->query.key);
 	bool plain = request->query.kind == QUERY_GET && !request->query.has_min_version;
 	bool unsaved = flight->state == FLIGHT_SETTLING && flight->has_result;
 	if (unsaved && answer_result(request, flight, now_us, ret_answer)) {
@@ -130,7 +130,7 @@ static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
 		return WAKE_MOVED;
 	}
 	heap_remove(&engine->deadlines, &request->deadline);
-	engine->requests--;
+	engine_count_out(engine, request);
 	*ret_request = request;
 	course_on_left(engine, flight, now_us, effects);
 	return WAKE_ANSWER;
@@ -198,7 +198,7 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 			return WAKE_MOVED;
 		}
 		heap_remove(&engine->deadlines, &request->deadline);
-		engine->requests--;
+		engine_count_out(engine, request);
 		if (ret_answer->status == STATUS_OK && (ret_answer->reason == REASON_CHANGED ||
 							ret_answer->reason == REASON_REFRESHING))
 			refresh_behind(engine, request, now_us, effects);

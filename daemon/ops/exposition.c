@@ -491,7 +491,8 @@ static bool next_piece(struct exposition *page)
 	page->len = page->taken = 0;
 	while (page->family < FAMILIES && page->len == 0) {
 		const struct family *family = &families[page->family];
-		const uint32_t pieces = family->per_keyspace ? engine->keyspaces_count : 1;
+		const uint32_t pieces = family->per_keyspace ? engine->keyspaces.end : 1;
+		const struct keyspace *keyspace = NULL;
 		if (page->keyspace >= pieces) {
 			page->family++;
 			page->keyspace = 0;
@@ -499,9 +500,13 @@ static bool next_piece(struct exposition *page)
 		}
 		if (page->keyspace == 0)
 			put_head(page, family);
-		family->put(page, family,
-			    family->per_keyspace ? &engine->keyspaces[page->keyspace] : NULL);
-		page->keyspace++;
+		/* A reload may have come between two pieces. */
+		if (!family->per_keyspace)
+			page->keyspace = 1;
+		else
+			keyspace = roster_next(&engine->keyspaces, &page->keyspace);
+		if (keyspace || !family->per_keyspace)
+			family->put(page, family, keyspace);
 	}
 	return page->len > 0;
 }

@@ -356,14 +356,14 @@ static void conn_on_told(uv_async_t *async)
 
 int conn_open(const struct conn_config *config, struct conn **ret_conn)
 {
-	struct conn *conn =
-		mem_zalloc(sizeof(*conn) + config->statements_count * sizeof(conn->prepared[0]));
+	struct conn *conn = mem_zalloc(sizeof(*conn));
 
 	if (!conn)
 		return -1;
 	conn->config = config;
 	conn->state = CONN_CONNECTING;
 	conn->server.prepared = conn->prepared;
+	conn->server.current = config->statements;
 	list_node_init(&conn->node);
 	list_node_init(&conn->idle_node);
 	if (uv_async_init(config->loop, &conn->told, conn_on_told) < 0) {

@@ -29,6 +29,7 @@
 
 #include "base/list.h"
 #include "core/origin.h"
+#include "core/roster.h"
 #include "origin/aside.h"
 #include "origin/exchange.h"
 #include "origin/session.h"
@@ -90,9 +91,9 @@ struct conn_config {
 	const char *dsn; /* borrowed */
 	struct exchange_locks locks;
 	int64_t connect_timeout_ms;
-	int64_t idle_ms; /* an idle connection is kept so long */
-	uint32_t statements_count;
-	const struct conn_events *events; /* borrowed, static */
+	int64_t idle_ms;                     /* an idle connection is kept so long */
+	struct statement *const *statements; /* borrowed; by keyspace: what is in force */
+	const struct conn_events *events;    /* borrowed, static */
 	void *owner;
 };
 
@@ -113,8 +114,8 @@ struct conn {
 	struct exchange_session server;
 	struct aside *aside; /* owned; CONNECTING: the dial, else a cancel; NULL: none under way */
 	enum conn_why why;
-	bool is_large;       /* the last value was over CONN_LARGE */
-	uint32_t prepared[]; /* see exchange_session */
+	bool is_large;                 /* the last value was over CONN_LARGE */
+	uint32_t prepared[ROSTER_MAX]; /* see exchange_session */
 };
 
 /* Starts connecting. 0, or -1 when memory is missing. */

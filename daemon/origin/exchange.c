@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "core/roster.h"
 #include "origin/canonical.h"
 #include "origin/outcome.h"
 
@@ -19,7 +20,7 @@ void exchange_begin(struct exchange *exchange, struct exchange_session *session,
 		    struct statement *statement, struct build *build)
 {
 	CHECK(!exchange->statement && statement);
-	exchange->statement = statement;
+	exchange->statement = statement_ref(statement);
 	exchange->build = build;
 	exchange->ticket = (uint64_t)PQbackendPID(pg) << 32 | ++session->tickets;
 	exchange->is_learned = exchange->is_outdated = exchange->is_retry = false;
@@ -56,6 +57,7 @@ struct build *exchange_end(struct exchange *exchange)
 		CHECK(exchange->has_trouble);
 		outcome_fail(build, &exchange->trouble);
 	}
+	statement_unref(exchange->statement);
 	exchange->statement = NULL;
 	exchange->build = NULL;
 	exchange->steps_count = exchange->steps_done = 0;
@@ -78,6 +80,38 @@ static bool send_sql(struct exchange *exchange, PGconn *pg, enum exchange_step s
 			 PQsendQueryParams(pg, sql, 0, NULL, NULL, NULL, NULL, 0));
 }
 
+static void statement_name(uint32_t index, char name[static 32])
+{
+	snprintf(name, 32, "segar_%" PRIu32, index);
+}
+
+static bool send_drop(struct exchange *exchange, struct exchange_session *session, PGconn *pg,
+		      enum exchange_step step, uint32_t index)
+{
+	char name[32], sql[64];
+
+	statement_name(index, name);
+	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
+	session->prepared[index] = 0;
+	return send_sql(exchange, pg, step, sql);
+}
+
+/* One of what was prepared for queries that have changed or gone since: one a work, so that none
+ * takes much longer for it. */
+static bool send_stray(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
+{
+	for (uint32_t i = 0; i < ROSTER_MAX; i++) {
+		const struct statement *current = session->current[i];
+
+		if (!session->prepared[i] || i == exchange->statement->index ||
+		    (current && current->generation == session->prepared[i]))
+			continue;
+		exchange->stray = i;
+		return send_drop(exchange, session, pg, STEP_STRAY, i);
+	}
+	return true;
+}
+
 /* What the session must have before any statement of ours: a limit, and an end when we are gone;
  * and what we must know of it. */
 static bool send_settings(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
@@ -94,6 +128,8 @@ static bool send_settings(struct exchange *exchange, struct exchange_session *se
 		       PQsendQueryParams(pg, GUARD_SYSTEM_SQL, 0, NULL, NULL, NULL, NULL, 1)))
 		return false;
 	session->asked_system = true;
+	if (!send_stray(exchange, session, pg))
+		return false;
 	if (session->timeout_ms == timeout_ms)
 		return true;
 	session->timeout_ms = timeout_ms;
@@ -109,11 +145,6 @@ static bool send_query(struct exchange *exchange, PGconn *pg)
 	       send_step(exchange, pg, STEP_DESCRIBE, PQsendDescribePrepared(pg, ""));
 }
 
-static void statement_name(const struct exchange *exchange, char name[static 32])
-{
-	snprintf(name, 32, "segar_%" PRIu32, exchange->statement->index);
-}
-
 static bool is_prepared(const struct exchange *exchange, const struct exchange_session *session)
 {
 	const struct statement *statement = exchange->statement;
@@ -124,14 +155,12 @@ static bool is_prepared(const struct exchange *exchange, const struct exchange_s
 static bool send_prepare(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
 {
 	const struct statement *statement = exchange->statement;
-	uint32_t *prepared = &session->prepared[statement->index];
-	char name[32], sql[64];
+	char name[32];
 
-	statement_name(exchange, name);
-	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
-	if (*prepared && !send_sql(exchange, pg, STEP_DROP, sql))
+	statement_name(statement->index, name);
+	if (session->prepared[statement->index] &&
+	    !send_drop(exchange, session, pg, STEP_DROP, statement->index))
 		return false;
-	*prepared = 0;
 	exchange->preparing = statement->generation;
 	return send_step(exchange, pg, STEP_PREPARE,
 			 PQsendPrepare(pg, name, statement->sql,
@@ -156,7 +185,7 @@ static bool send_execute(struct exchange *exchange, const struct exchange_locks 
 	guard[GUARD_PARAM_SLOT] = slot;
 	guard[GUARD_PARAM_KEY] = build->lock_key ? key : NULL;
 	guard[GUARD_PARAM_TICKET] = ticket;
-	statement_name(exchange, name);
+	statement_name(exchange->statement->index, name);
 	return send_step(exchange, pg, STEP_EXECUTE,
 			 PQsendQueryPrepared(pg, name, (int)arguments->count + GUARD_PARAMS, values,
 					     NULL, NULL, 1));
@@ -365,16 +394,32 @@ static void on_execute_error(struct exchange *exchange, struct exchange_session 
 }
 
 /* Gone already is as good; but where a cancel hit it, the name is still taken. */
+static bool is_still_there(struct exchange_session *session, uint32_t index, const PGresult *result,
+			   struct trouble *ret_trouble)
+{
+	trouble_from_result(ret_trouble, result, false);
+	if (!strcmp(ret_trouble->sqlstate, "26000"))
+		return false;
+	session->prepared[index] = PREPARED_OUTDATED;
+	return true;
+}
+
 static void on_drop_error(struct exchange *exchange, struct exchange_session *session,
 			  const PGresult *result)
 {
 	struct trouble trouble;
 
-	trouble_from_result(&trouble, result, false);
-	if (!strcmp(trouble.sqlstate, "26000"))
-		return;
-	session->prepared[exchange->statement->index] = PREPARED_OUTDATED;
-	exchange_fail(exchange, &trouble);
+	if (is_still_there(session, exchange->statement->index, result, &trouble))
+		exchange_fail(exchange, &trouble);
+}
+
+/* Nothing of the work needs it. */
+static void on_stray_error(struct exchange *exchange, struct exchange_session *session,
+			   const PGresult *result)
+{
+	struct trouble trouble;
+
+	(void)is_still_there(session, exchange->stray, result, &trouble);
 }
 
 static void on_result(struct exchange *exchange, struct exchange_session *session,
@@ -394,6 +439,10 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 	case STEP_TIMEOUT:
 		if (is_error(result))
 			session->timeout_ms = 0; /* a cancel hit it: to be set again */
+		break;
+	case STEP_STRAY:
+		if (is_error(result))
+			on_stray_error(exchange, session, result);
 		break;
 	case STEP_DROP:
 		if (is_error(result))

@@ -38,7 +38,8 @@ struct exchange_session {
 	uint64_t system;    /* the identifier; 0: hidden, or not known yet */
 	int64_t timeout_ms; /* statement_timeout; 0: the role's own */
 	uint32_t *prepared; /* borrowed; per keyspace the generation that is prepared; 0: none */
-	uint32_t tickets;   /* handed out so far */
+	struct statement *const *current; /* borrowed; per keyspace what is in force; NULL: none */
+	uint32_t tickets;                 /* handed out so far */
 };
 
 /* What is waited for, in the order it was sent. Each ends in a sync of its own, so that an error of
@@ -47,6 +48,7 @@ enum exchange_step {
 	STEP_SETTING,  /* SET of what not every server has: an error does no harm */
 	STEP_SYSTEM,   /* ask which system this is: needs not be readable */
 	STEP_TIMEOUT,  /* SET statement_timeout */
+	STEP_STRAY,    /* DEALLOCATE of what no keyspace has any more */
 	STEP_DROP,     /* DEALLOCATE of what is outdated */
 	STEP_QUERY,    /* prepare the bare query, unnamed … */
 	STEP_DESCRIBE, /* … and ask what it takes and returns */
@@ -57,10 +59,11 @@ enum exchange_step {
 enum { EXCHANGE_STEPS_MAX = 8 };
 
 struct exchange {
-	struct statement *statement; /* borrowed; NULL: no work */
+	struct statement *statement; /* counted; NULL: no work */
 	struct build *build;         /* borrowed; NULL: only learn the statement */
 	uint64_t ticket;             /* goes to the server with the build and must come back */
 	uint32_t preparing;          /* the generation that STEP_PREPARE prepares */
+	uint32_t stray;              /* the keyspace of STEP_STRAY */
 	bool is_learned;             /* the query was described in this work */
 	bool is_outdated;            /* the query has to be learned and prepared again … */
 	bool is_retry;               /* … and has been, for the second time there is none */

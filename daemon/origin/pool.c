@@ -13,6 +13,7 @@
 #include "origin/conn.h"
 #include "origin/guard.h"
 #include "origin/outcome.h"
+#include "origin/statements.h"
 #include "origin/trouble.h"
 
 enum {
@@ -49,8 +50,7 @@ struct pool {
 	bool has_trouble; /* or a connection was lost since */
 	struct trouble trouble;
 	struct pool_counters counters;
-	uint32_t statements_count;
-	struct statement statements[];
+	struct statements statements;
 };
 
 static void pool_on_turn(uv_idle_t *handle);
@@ -94,7 +94,7 @@ static void pool_build(void *impl, struct build *build)
 {
 	struct pool *pool = impl;
 
-	CHECK(build->key.keyspace->index < pool->statements_count && build->slot >= 0);
+	CHECK(pool->statements.at[build->key.keyspace->index] && build->slot >= 0);
 	build->value = build->text = NULL;
 	build->has_version = false;
 	build->version = 0;
@@ -140,7 +140,7 @@ static bool pool_doubts(const struct pool *pool, struct statement *statement)
 static enum status pool_check_key(void *impl, const struct key *key, char *text, size_t text_size)
 {
 	struct pool *pool = impl;
-	struct statement *statement = &pool->statements[key->keyspace->index];
+	struct statement *statement = pool->statements.at[key->keyspace->index];
 	struct arguments arguments;
 
 	if (statement->state != STATEMENT_OK)
@@ -153,9 +153,32 @@ static enum status pool_check_key(void *impl, const struct key *key, char *text,
 	return STATUS_BAD_REQUEST;
 }
 
+static void pool_forget(void *impl, uint32_t keyspace)
+{
+	struct pool *pool = impl;
+
+	statements_forget(&pool->statements, keyspace);
+}
+
 struct origin pool_origin(struct pool *pool)
 {
-	return (struct origin){ pool, pool_build, pool_cancel, pool_check_key };
+	return (struct origin){ pool, pool_build, pool_cancel, pool_check_key, pool_forget };
+}
+
+/* --- reloading --- */
+
+int pool_reserve(struct pool *pool, uint32_t count)
+{
+	return statements_reserve(&pool->statements, count);
+}
+
+void pool_set(struct pool *pool, uint32_t index, const struct policy *policy)
+{
+	int64_t longest_ms = policy->build_timeout_us / 1000;
+
+	if (pool->config.locks.longest_ms < longest_ms)
+		pool->config.locks.longest_ms = longest_ms;
+	statements_set(&pool->statements, index, policy);
 }
 
 /* --- probing --- */
@@ -165,9 +188,12 @@ static struct statement *pool_probe_wanted(struct pool *pool)
 {
 	if (!pool->probing || pool->is_learning)
 		return NULL;
-	for (; pool->probe_next < pool->statements_count; pool->probe_next++)
-		if (pool->statements[pool->probe_next].state != STATEMENT_OK)
-			return &pool->statements[pool->probe_next];
+	for (; pool->probe_next < ROSTER_MAX; pool->probe_next++) {
+		struct statement *statement = pool->statements.at[pool->probe_next];
+
+		if (statement && statement->state != STATEMENT_OK)
+			return statement;
+	}
 	pool->probing = false;
 	return NULL;
 }
@@ -175,7 +201,6 @@ static struct statement *pool_probe_wanted(struct pool *pool)
 static void pool_probe_learned(struct pool *pool, const struct trouble *trouble)
 {
 	pool->is_learning = false;
-	pool->probe_next++;
 	if (trouble && trouble->outcome != BUILD_FAILED)
 		pool->probing = false; /* not the statement's own */
 }
@@ -190,11 +215,13 @@ static void pool_probe_tell(struct pool *pool)
 
 void pool_probe(struct pool *pool, pool_cb done, void *arg)
 {
-	CHECK(!pool->probing && !pool->probe_done && !pool->closing);
+	CHECK(!(done && pool->probe_done) && !pool->closing);
 	pool->probing = true;
 	pool->probe_next = 0;
-	pool->probe_done = done;
-	pool->probe_arg = arg;
+	if (done) {
+		pool->probe_done = done;
+		pool->probe_arg = arg;
+	}
 	pool_kick(pool);
 }
 
@@ -339,7 +366,7 @@ static void pool_hand_back(struct pool *pool)
 
 static struct statement *pool_statement_of(struct pool *pool, const struct build *build)
 {
-	return &pool->statements[build->key.keyspace->index];
+	return pool->statements.at[build->key.keyspace->index];
 }
 
 static void pool_hand_out(struct pool *pool)
@@ -357,6 +384,7 @@ static void pool_hand_out(struct pool *pool)
 	unknown = pool_probe_wanted(pool);
 	if (unknown && list_empty(&pool->waiting) && (conn = pool_take_idle(pool))) {
 		pool->is_learning = true;
+		pool->probe_next++;
 		conn_work(conn, unknown, NULL);
 		unknown = NULL;
 	}
@@ -374,8 +402,7 @@ static void pool_on_gone(uv_handle_t *handle)
 
 	if (pool->closed)
 		pool->closed(pool, pool->closed_arg);
-	for (uint32_t i = 0; i < pool->statements_count; i++)
-		statement_close(&pool->statements[i]);
+	statements_close(&pool->statements);
 	mem_free(pool);
 }
 
@@ -417,14 +444,9 @@ static int64_t pool_connect_timeout_ms(const struct origin_policy *policy)
 	return ms < CONNECT_TIMEOUT_MS_MAX ? ms : CONNECT_TIMEOUT_MS_MAX;
 }
 
-static int64_t pool_longest_ms(const struct policy *policies, size_t count)
+void pool_retime(struct pool *pool, const struct origin_policy *policy)
 {
-	int64_t longest_us = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (policies[i].build_timeout_us > longest_us)
-			longest_us = policies[i].build_timeout_us;
-	return longest_us / 1000;
+	pool->config.connect_timeout_ms = pool_connect_timeout_ms(policy);
 }
 
 int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struct policy *policies,
@@ -443,24 +465,28 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
 	CHECK(policy->concurrency > 0 && policies_count <= KEYSPACES_MAX);
 	if (error)
 		return error;
-	pool = mem_zalloc(sizeof(*pool) + policies_count * sizeof(pool->statements[0]));
+	pool = mem_zalloc(sizeof(*pool));
 	if (!pool)
 		return -ENOMEM;
+	statements_init(&pool->statements);
+	if (pool_reserve(pool, (uint32_t)policies_count) != 0) {
+		statements_close(&pool->statements);
+		mem_free(pool);
+		return -ENOMEM;
+	}
 	pool->config = (struct conn_config){
 		.loop = loop,
 		.dsn = policy->dsn,
-		.locks = { lock_namespace, guard_slot_class(lock_namespace),
-			   pool_longest_ms(policies, policies_count) },
+		.locks = { lock_namespace, guard_slot_class(lock_namespace), 0 },
 		.connect_timeout_ms = pool_connect_timeout_ms(policy),
 		.idle_ms = IDLE_MS,
-		.statements_count = (uint32_t)policies_count,
+		.statements = pool->statements.at,
 		.events = &events,
 		.owner = pool,
 	};
 	pool->conns_max = (uint32_t)policy->concurrency;
-	pool->statements_count = (uint32_t)policies_count;
-	for (uint32_t i = 0; i < pool->statements_count; i++)
-		statement_init(&pool->statements[i], &policies[i], i);
+	for (uint32_t i = 0; i < policies_count; i++)
+		pool_set(pool, i, &policies[i]);
 	list_init(&pool->conns);
 	list_init(&pool->idle);
 	list_init(&pool->waiting);
@@ -492,8 +518,8 @@ const char *pool_trouble(const struct pool *pool)
 
 const struct statement *pool_statement(const struct pool *pool, uint32_t index)
 {
-	CHECK(index < pool->statements_count);
-	return &pool->statements[index];
+	CHECK(index < ROSTER_MAX);
+	return pool->statements.at[index];
 }
 
 const struct pool_counters *pool_counters(const struct pool *pool)

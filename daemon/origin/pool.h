@@ -49,9 +49,10 @@ typedef void (*pool_cb)(struct pool *pool, void *arg);
 /* Whether libpq can read the DSN: 0, -EINVAL or -ENOMEM. Connects to nothing; any thread. */
 int pool_check_dsn(const char *dsn) __attribute__((warn_unused_result));
 
-/* A pool for the keyspaces, numbered as in `policies`; all arguments are borrowed until it is
-   closed. Nothing connects yet. `lock_namespace` is the same in all daemons of one fleet and names
-   its advisory locks. 0, -EINVAL where the DSN is not one, -ENOMEM, or another negative errno. */
+/* A pool for the keyspaces, numbered as in `policies`, which it keeps (policy_ref); the other
+   arguments are borrowed until it is closed. Nothing connects yet. `lock_namespace` is the same in
+   all daemons of one fleet and names its advisory locks. 0, -EINVAL where the DSN is not one,
+   -ENOMEM, or another negative errno. */
 int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struct policy *policies,
 		size_t policies_count, const char *lock_namespace, struct pool **ret_pool)
 	__attribute__((warn_unused_result));
@@ -60,9 +61,20 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
    is closed are CANCELLED. */
 struct origin pool_origin(struct pool *pool);
 
+/* For a reload: memory for so many pool_set that bring another query. 0 or -ENOMEM. */
+int pool_reserve(struct pool *pool, uint32_t count) __attribute__((warn_unused_result));
+
+/* The keyspace of this index has this policy from now on. Where its query is another, builds that
+   have been handed to a connection end with the old one; all connections forget that. */
+void pool_set(struct pool *pool, uint32_t index, const struct policy *policy);
+
+/* Takes over what of this policy can be changed: the time to connect. */
+void pool_retime(struct pool *pool, const struct origin_policy *policy);
+
 /* Prepares every keyspace's query that isn't known to be fine, one after the other, while builds go
    first. `done` (NULL: nobody asks) fires once, later: when all are known, or as soon as the origin
-   can't be reached, which pool_trouble then tells; also when the pool is closed. One at a time. */
+   can't be reached, which pool_trouble then tells; also when the pool is closed. One `done` at a
+   time; a probe under way begins anew. */
 void pool_probe(struct pool *pool, pool_cb done, void *arg);
 
 /* Why the last connection could not be made or was lost; NULL if none was, or one has been made
@@ -70,7 +82,7 @@ void pool_probe(struct pool *pool, pool_cb done, void *arg);
 const char *pool_trouble(const struct pool *pool);
 
 /* What is known of a keyspace's query: its state and error, parameter types and columns. Valid
-   until the loop goes on. */
+   until the loop goes on. NULL: there is no such keyspace. */
 const struct statement *pool_statement(const struct pool *pool, uint32_t index);
 
 const struct pool_counters *pool_counters(const struct pool *pool);

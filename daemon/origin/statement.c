@@ -22,15 +22,39 @@ const char *statement_state_name(enum statement_state state)
 	return "?";
 }
 
-void statement_init(struct statement *statement, const struct policy *policy, uint32_t index)
+struct statement *statement_create(uint32_t *generations)
 {
-	*statement = (struct statement){ .policy = policy, .index = index };
+	struct statement *statement = mem_zalloc(sizeof(*statement));
+
+	if (!statement)
+		return NULL;
+	statement->refs = 1;
+	statement->generations = generations;
+	list_node_init(&statement->node);
+	return statement;
 }
 
-void statement_close(struct statement *statement)
+void statement_set(struct statement *statement, const struct policy *policy, uint32_t index)
 {
+	policy_ref(policy);
+	policy_unref(statement->policy);
+	statement->policy = policy;
+	statement->index = index;
+}
+
+struct statement *statement_ref(struct statement *statement)
+{
+	statement->refs++;
+	return statement;
+}
+
+void statement_unref(struct statement *statement)
+{
+	if (!statement || --statement->refs > 0)
+		return;
+	policy_unref(statement->policy);
 	mem_free(statement->sql);
-	statement->sql = NULL;
+	mem_free(statement);
 }
 
 void statement_accept(struct statement *statement)
@@ -159,7 +183,7 @@ int statement_learn(struct statement *statement, const PGresult *description, bo
 				learned.columns, learned.has_timeline);
 	if (!learned.sql)
 		return -ENOMEM;
-	learned.generation++;
+	learned.generation = ++*statement->generations;
 	mem_free(statement->sql);
 	*statement = learned;
 	return 0;

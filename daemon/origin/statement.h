@@ -7,7 +7,9 @@
  *
  * The query's columns: `value` (any type) and, if it likes, `version`, `fresh_ms`
  * and `stale_ms` (smallint, integer, bigint).
- * Owned by the pool, on the loop's thread.
+ *
+ * A changed query is another statement. Counted: the pool holds those in force, each work its own
+ * until it ends. On the loop's thread.
  */
 #pragma once
 
@@ -16,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/policy.h"
 #include "origin/guard.h"
 
@@ -27,10 +30,13 @@ enum statement_state { STATEMENT_STATE_MAP(X) };
 const char *statement_state_name(enum statement_state state);
 
 struct statement {
-	const struct policy *policy; /* borrowed from the config */
+	uint32_t refs;
+	struct list_node node;       /* the pool's, while it is spare */
+	const struct policy *policy; /* counted */
 	uint32_t index;              /* the keyspace's */
 	enum statement_state state;
-	uint32_t generation; /* grows when the query is learned anew; 0: never learned */
+	uint32_t *generations; /* borrowed: the last that was given, to whichever statement */
+	uint32_t generation;   /* another each time the query is learned anew; 0: never learned */
 	unsigned params_count;
 	uint32_t params[KEY_ARGS_MAX + GUARD_PARAMS]; /* types: the query's own, then the guard's */
 	uint32_t value_type;
@@ -41,8 +47,12 @@ struct statement {
 	char error[ERROR_TEXT_MAX + 1]; /* REFUSED: why */
 };
 
-void statement_init(struct statement *statement, const struct policy *policy, uint32_t index);
-void statement_close(struct statement *statement);
+/* One without a keyspace, with one reference; then it gets one. NULL when memory is missing. */
+struct statement *statement_create(uint32_t *generations) __attribute__((warn_unused_result));
+void statement_set(struct statement *statement, const struct policy *policy, uint32_t index);
+
+struct statement *statement_ref(struct statement *statement);
+void statement_unref(struct statement *statement); /* NULL is fine */
 
 /* Takes what PostgreSQL says of the prepared query (PQdescribePrepared), and whether our role may
    read the origin's timeline. 0: learned; the state

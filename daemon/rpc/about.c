@@ -144,9 +144,13 @@ static void put_keyspace(struct server *server, struct wire_buf *b, const struct
 
 void about_keyspaces(struct server *server, struct wire_buf *b)
 {
-	const struct engine *engine = server->pump->engine;
+	const struct roster *roster = &server->pump->engine->keyspaces;
+	struct keyspace *keyspace;
+	uint32_t count = 0;
 
-	wire_buf_array(b, engine->keyspaces_count);
-	for (uint32_t i = 0; i < engine->keyspaces_count; i++)
-		put_keyspace(server, b, &engine->keyspaces[i]);
+	for (uint32_t at = 0; roster_next(roster, &at);)
+		count++;
+	wire_buf_array(b, count);
+	for (uint32_t at = 0; (keyspace = roster_next(roster, &at));)
+		put_keyspace(server, b, keyspace);
 }

@@ -4,8 +4,14 @@
 
 #include "base/limits.h"
 
-enum { MAGIC = 'e', FORMAT = 1 };
-enum { FLAG_VERSION = 1, FLAG_ABSENT = 2, FLAG_CHANGED = 4, FLAG_NULL = 8 };
+enum { MAGIC = 'e', FORMAT = 2 };
+enum {
+	FLAG_VERSION = 1,
+	FLAG_ABSENT = 2,
+	FLAG_CHANGED = 4,
+	FLAG_NULL = 8,
+	FLAG_OWN_TIMES = 16,
+};
 enum {
 	AT_FLAGS = 2,
 	AT_BUILD = 4,
@@ -17,13 +23,15 @@ enum {
 	AT_STALE = 48,
 	AT_HISTORY = 56,
 	AT_ERA = 64,
-	AT_LENGTH = 68,
+	AT_DEFINITION = 68,
+	AT_LENGTH = 76,
 };
 static_assert(AT_LENGTH + sizeof(uint32_t) == RECORD_HEADER_LEN, "the header ends there");
 static_assert(sizeof(((struct entry *)NULL)->version) == AT_FENCE - AT_VERSION, "as wide");
 static_assert(sizeof(((struct entry *)NULL)->fence) == AT_COVERS - AT_FENCE, "as wide");
 static_assert(sizeof(((struct entry *)NULL)->history) == AT_ERA - AT_HISTORY, "as wide");
-static_assert(sizeof(((struct entry *)NULL)->era) == AT_LENGTH - AT_ERA, "as wide");
+static_assert(sizeof(((struct entry *)NULL)->era) == AT_DEFINITION - AT_ERA, "as wide");
+static_assert(sizeof(((struct entry *)NULL)->definition) == AT_LENGTH - AT_DEFINITION, "as wide");
 static_assert(sizeof(((struct entry *)NULL)->build_us) == AT_VERSION - AT_BUILD, "as wide");
 
 void record_put_u32(unsigned char *at, uint32_t number)
@@ -54,7 +62,7 @@ void record_encode(const struct entry *entry, unsigned char ret_header[RECORD_HE
 {
 	unsigned flags = (entry->has_version ? FLAG_VERSION : 0) |
 			 (entry->absent ? FLAG_ABSENT : 0) | (entry->changed ? FLAG_CHANGED : 0) |
-			 (entry->value ? 0 : FLAG_NULL);
+			 (entry->value ? 0 : FLAG_NULL) | (entry->own_times ? FLAG_OWN_TIMES : 0);
 	ret_header[0] = MAGIC;
 	ret_header[1] = FORMAT;
 	ret_header[AT_FLAGS] = 0;
@@ -68,6 +76,7 @@ void record_encode(const struct entry *entry, unsigned char ret_header[RECORD_HE
 	record_put_u64(ret_header + AT_STALE, (uint64_t)entry->stale_until_us);
 	record_put_u64(ret_header + AT_HISTORY, entry->history);
 	record_put_u32(ret_header + AT_ERA, entry->era);
+	record_put_u64(ret_header + AT_DEFINITION, entry->definition);
 	record_put_u32(ret_header + AT_LENGTH, entry->value ? entry->value->len : 0);
 }
 
@@ -100,9 +109,11 @@ bool record_decode(const void *header, size_t len, struct entry *ret_entry, int6
 		.build_us = record_get_u32(at + AT_BUILD),
 		.era = record_get_u32(at + AT_ERA),
 		.history = record_get_u64(at + AT_HISTORY),
+		.definition = record_get_u64(at + AT_DEFINITION),
 		.has_version = flags & FLAG_VERSION,
 		.absent = flags & FLAG_ABSENT,
 		.changed = flags & FLAG_CHANGED,
+		.own_times = flags & FLAG_OWN_TIMES,
 	};
 	if (!is_sane(&entry, flags, value_len))
 		return false;

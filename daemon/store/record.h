@@ -4,8 +4,8 @@
  * too (lua/prelude.lua, which also has the claim's layout):
  *
  *    0 u8   'e'
- *    1 u8   format, 1
- *    2 u16  flags: 1 has_version, 2 absent, 4 changed, 8 the value is NULL
+ *    1 u8   format, 2
+ *    2 u16  flags: 1 has_version, 2 absent, 4 changed, 8 the value is NULL, 16 times of its own
  *    4 u32  build_us
  *    8 i64  version
  *   16 u64  fence
@@ -15,8 +15,9 @@
  *   48 i64  stale_until_us
  *   56 u64  history
  *   64 u32  era
- *   68 u32  length of the value
- *   72 ...  the value
+ *   68 u64  definition: which query it is of
+ *   76 u32  length of the value
+ *   80 ...  the value
  *
  * Another format is no entry: it will be built again and replaced. Moments are by the store's
  * clock; store/verbs.h translates them. Pure; any thread.
@@ -29,7 +30,7 @@
 
 #include "core/entry.h"
 
-enum { RECORD_HEADER_LEN = 72 };
+enum { RECORD_HEADER_LEN = 80 };
 
 /* Big-endian numbers, as everywhere in the store. */
 void record_put_u64(unsigned char *at, uint64_t number);

@@ -4,10 +4,6 @@
 #include "base/limits.h"
 #include "store/redis_state.h"
 
-/* A lease ends so long after the longest build at the latest: the wait for its permit, and margin.
- */
-enum { LEASE_BESIDE_US = 60 * 1000 * 1000 };
-
 enum script_name verb_script(const struct errand *errand)
 {
 	static const enum script_name of_verb[] = {
@@ -75,7 +71,7 @@ static void write_renew(struct errand *errand, struct script_args *args)
 	write_deadline(errand, args);
 	args_u64(args, op->token);
 	args_number(args, op->length_us);
-	args_number(args, op->key.keyspace->policy->build_timeout_us + LEASE_BESIDE_US);
+	args_number(args, op->longest_us);
 }
 
 static int64_t to_store(struct redis_store *redis, int64_t moment_us)

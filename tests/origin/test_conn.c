@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "harness.h"
 #include "origin/conn.h"
+#include "origin/statements.h"
 
 struct seen {
 	int opened, idle, finished, closed, freed;
@@ -52,6 +53,8 @@ static const struct conn_events events = {
 	.freed = on_freed,
 };
 
+static struct statements statements;
+
 static struct conn_config config_of(struct rig *rig, struct seen *seen)
 {
 	return (struct conn_config){
@@ -60,7 +63,7 @@ static struct conn_config config_of(struct rig *rig, struct seen *seen)
 		.locks = { "test:", guard_slot_class("test:"), 30000 },
 		.connect_timeout_ms = 5000,
 		.idle_ms = 60000,
-		.statements_count = 1,
+		.statements = statements.at,
 		.events = &events,
 		.owner = seen,
 	};
@@ -89,7 +92,6 @@ static void an_idle_connection_ends_after_its_time(void)
 
 static void a_large_value_does_not_keep_its_memory_for_long(void)
 {
-	struct statement statement;
 	struct seen seen = { 0 };
 	struct conn_config config;
 	static struct run run;
@@ -98,18 +100,20 @@ static void a_large_value_does_not_keep_its_memory_for_long(void)
 
 	rig_open(&rig, &server, 1);
 	rig_keyspace(&rig, "ks", "SELECT repeat('x', $1::int) AS value");
-	statement_init(&statement, &rig.policies[0], 0);
+	statements_init(&statements);
+	EXPECT(statements_reserve(&statements, 1) == 0);
+	statements_set(&statements, 0, &rig.policies[0]);
 	config = config_of(&rig, &seen);
 	EXPECT(conn_open(&config, &conn) == 0);
 	RIG_AWAIT(&rig, seen.idle);
 	run_init(&run, &rig, 0, "ks:2000000");
-	conn_work(conn, &statement, &run.build);
+	conn_work(conn, statements.at[0], &run.build);
 	run_wait(&run, &rig);
 	EXPECT(run.build.outcome == BUILD_ROW && run.build.value->len == 2000000);
 	run_free(&run);
 	RIG_AWAIT(&rig, seen.freed);
 	EXPECT(seen.idle == 2 && seen.finished == 1 && seen.closed == 1 && !seen.has_trouble);
-	statement_close(&statement);
+	statements_close(&statements);
 	rig_start(&rig);
 	rig_close(&rig);
 }

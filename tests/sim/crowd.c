@@ -67,7 +67,7 @@ void crowd_wait(struct node *node, const struct query *query, int key, bool hot)
 static void query_init(struct node *node, int key, struct query *ret_query)
 {
 	const struct subject *subject = &node->fleet->scene.keys[key];
-	struct keyspace *keyspace = &node->engine->keyspaces[subject->keyspace];
+	struct keyspace *keyspace = node->engine->keyspaces.at[subject->keyspace];
 	*ret_query = (struct query){ .kind = QUERY_GET, .wait_us = keyspace->policy->wait_us };
 	engine_key(node->engine, keyspace, subject->bytes, subject->len, &ret_query->key);
 }

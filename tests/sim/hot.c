@@ -30,7 +30,7 @@ void hot_init(struct hot *hot, struct node *node)
 static void hot_query(struct node *node, struct query *ret_query)
 {
 	const struct subject *key = &node->fleet->scene.keys[HOT_KEY];
-	struct keyspace *keyspace = &node->engine->keyspaces[key->keyspace];
+	struct keyspace *keyspace = node->engine->keyspaces.at[key->keyspace];
 	*ret_query = (struct query){ .kind = QUERY_GET, .wait_us = keyspace->policy->wait_us };
 	engine_key(node->engine, keyspace, key->bytes, key->len, &ret_query->key);
 }

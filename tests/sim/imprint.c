@@ -53,10 +53,11 @@ uint64_t imprint_of(const struct node *node)
 #undef X
 	for (int i = 0; i < 4; i++)
 		sum = mix(sum, engine->rng.s[i]);
-	for (uint32_t i = 0; i < engine->keyspaces_count; i++) {
-		sum = mix(sum, (uint64_t)engine->keyspaces[i].refresh_us);
-		sum = mix(sum, (uint64_t)engine->keyspaces[i].slow_build_us);
-		sum = mix(sum, engine->keyspaces[i].generation);
+	const struct keyspace *keyspace;
+	for (uint32_t at = 0; (keyspace = roster_next(&engine->keyspaces, &at));) {
+		sum = mix(sum, (uint64_t)keyspace->refresh_us);
+		sum = mix(sum, (uint64_t)keyspace->slow_build_us);
+		sum = mix(sum, keyspace->generation);
 	}
 	sum = mix(sum, engine->trusts);
 	sum = mix(sum, (uint64_t)engine->trusted_until_us);

@@ -4,8 +4,7 @@
 #include "fleet.h"
 
 enum {
-	MARGIN_US = 10 * SECOND,       /* records outlive what they say */
-	LEASE_BESIDE_US = 60 * SECOND, /* as in store/verbs.c */
+	MARGIN_US = 10 * SECOND, /* records outlive what they say */
 };
 
 int64_t shared_now(const struct shared *shared)
@@ -246,8 +245,7 @@ static void do_renew(struct shared *shared, struct store_op *op)
 	struct shared_key *key = key_of(shared, op);
 	struct shared_claim *claim = &key->claim;
 	int64_t now_us = shared_now(shared), length_us = op->length_us;
-	int64_t end_us =
-		claim->granted_at_us + policy_of(shared, key)->build_timeout_us + LEASE_BESIDE_US;
+	int64_t end_us = claim->granted_at_us + op->longest_us;
 	op->floor = claim->floor;
 	if (length_us > end_us - now_us)
 		length_us = end_us - now_us;

@@ -193,9 +193,11 @@ void doing_init(struct doing *doing, struct daemon *daemon, enum store_verb verb
 		uint64_t token)
 {
 	bool rows = strncmp(key, "rows", 4) == 0;
-	*doing = (struct doing){
-		.op = { .verb = verb, .token = token, .length_us = 10 * SECOND, .done = on_done }
-	};
+	*doing = (struct doing){ .op = { .verb = verb,
+					 .token = token,
+					 .length_us = 10 * SECOND,
+					 .longest_us = 90 * SECOND,
+					 .done = on_done } };
 	snprintf(doing->key, sizeof(doing->key), "%s", key);
 	doing->op.key = (struct key){ .keyspace = rows ? &daemon->rows : &daemon->views,
 				      .bytes = doing->key,

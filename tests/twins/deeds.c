@@ -154,7 +154,9 @@ static void draw_entry(struct deed *deed)
 	entry->stale_until_us = entry->fresh_until_us + draw_length(rng) - 1;
 	entry->build_us = (uint32_t)rng_next(rng);
 	entry->history = draw_chance(rng, 0.7) ? histories[1] : PICK(rng, histories);
+	entry->definition = draw_chance(rng, 0.8) ? 17 : 23;
 	entry->changed = draw_chance(rng, 0.05);
+	entry->own_times = draw_chance(rng, 0.05);
 }
 
 static void draw_failure(struct deed *deed)
@@ -466,6 +468,7 @@ void deeds_do(struct twins *twins, const struct act *act)
 				    .bytes = subject->bytes,
 				    .len = subject->len };
 	deed.op.length_us = draw_length(&deed.rng);
+	deed.op.longest_us = TWINS_LEASE_MOST_US;
 	draw(&deed, act);
 	bool is_large = deed.op.verb == STORE_LOAD || deed.op.verb == STORE_SAVE;
 	/* A script that is not known is sent again, with a later deadline. */

@@ -72,12 +72,12 @@ static void print_entry(FILE *out, const struct entry *entry, int64_t value_len,
 	fprintf(out,
 		"entry version=%d:%" PRId64 " fence=%" PRIu64 " covers=%" PRId64
 		" generated=%" PRId64 " fresh=%" PRId64 " stale=%" PRId64
-		" build=%u era=%u history=%" PRIx64 " absent=%d changed=%d bytes=%" PRId64
-		" ends=%" PRId64 "; ",
+		" build=%u era=%u history=%" PRIx64 " definition=%" PRIu64
+		" absent=%d changed=%d own=%d bytes=%" PRId64 " ends=%" PRId64 "; ",
 		entry->has_version, entry->version, entry->fence, entry->covers,
 		entry->generated_at_us, entry->fresh_until_us, entry->stale_until_us,
-		entry->build_us, entry->era, entry->history, entry->absent, entry->changed,
-		value_len, ends_ms);
+		entry->build_us, entry->era, entry->history, entry->definition, entry->absent,
+		entry->changed, entry->own_times, value_len, ends_ms);
 }
 
 static void print_real_entry(FILE *out, const struct keys *keys)
@@ -383,7 +383,7 @@ int64_t stock_edge(const struct twins *twins, struct rng *rng)
 		key->entry.stale_until_us,
 		key->entry_ends_us,
 		claim->lease_until_us,
-		claim->granted_at_us + twins->scene.policies[0].build_timeout_us + 60 * SECOND,
+		claim->granted_at_us + TWINS_LEASE_MOST_US,
 		claim->failure.until_us,
 		claim->failure.until_us + claim->failed_length_us,
 		claim->ends_us,

@@ -24,7 +24,12 @@
 #include "store/redis_state.h"
 
 /* Few keys, so that acts meet: one or two of each keyspace. */
-enum { TWINS_DAEMONS_MAX = 4, TWINS_KEYS = 4, TEXT_BYTES = 16384 };
+enum {
+	TWINS_DAEMONS_MAX = 4,
+	TWINS_KEYS = 4,
+	TEXT_BYTES = 16384,
+	TWINS_LEASE_MOST_US = 90 * 1000 * 1000, /* since it was given */
+};
 
 struct twins {
 	uv_loop_t loop;

@@ -195,7 +195,7 @@ void rpc_world_open(struct rpc_world *world)
 	cr_assert(world->memory && world->engine);
 
 	struct store store = memory_store_iface(world->memory);
-	struct origin origin = { world, origin_build, origin_cancel, NULL };
+	struct origin origin = { .impl = world, .build = origin_build, .cancel = origin_cancel };
 	pump_init(&world->pump, world->engine, &store, &origin,
 		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped });
 	cr_assert_eq(server_open(&world->server,

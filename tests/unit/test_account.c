@@ -25,7 +25,7 @@ TestSuite(account, .init = open_world, .fini = close_world);
 
 static struct account *account(void)
 {
-	return &world.engine->keyspaces[0].account;
+	return &world.engine->keyspaces.at[0]->account;
 }
 
 static uint64_t refreshes(enum refresh_cause cause, enum refresh_outcome outcome)

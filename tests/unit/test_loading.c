@@ -202,8 +202,8 @@ Test(loading, nor_when_the_near_cache_has_evicted_what_it_served)
 	world.script.version = 9;
 	have_shared_value();
 	struct near_entry *ne = near_find(&world.engine->near, &a.request.query.key);
-	ghosts_note(&world.engine->near.ghosts, ne->node.hash, 9, ne->entry.stale_until_us,
-		    world.now_us);
+	ghosts_note(&world.engine->near.ghosts, ne->node.hash ^ ne->entry.definition, 9,
+		    ne->entry.stale_until_us, world.now_us);
 	near_remove(&world.engine->near, ne);
 	world_share(&world, "older", world.now_us, UINT64_MAX / 2);
 	world.shared.has_version = true;

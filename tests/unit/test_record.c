@@ -22,6 +22,7 @@ static struct entry usual(void)
 			       .stale_until_us = 3000,
 			       .build_us = 800,
 			       .history = 11,
+			       .definition = 17,
 			       .era = 13 };
 }
 
@@ -39,6 +40,8 @@ static void expect_same(const struct entry *a, const struct entry *b)
 	cr_assert_eq(a->era, b->era);
 	cr_assert_eq(a->absent, b->absent);
 	cr_assert_eq(a->changed, b->changed);
+	cr_assert_eq(a->definition, b->definition);
+	cr_assert_eq(a->own_times, b->own_times);
 }
 
 static void goes_there_and_back(const struct entry *entry)
@@ -58,6 +61,8 @@ Test(record, an_entry_comes_back_as_it_went)
 	struct entry entry = usual();
 	goes_there_and_back(&entry);
 	entry.changed = true;
+	goes_there_and_back(&entry);
+	entry.own_times = true;
 	goes_there_and_back(&entry);
 	entry.has_version = false;
 	entry.absent = true;
@@ -79,7 +84,7 @@ Test(record, numbers_keep_all_their_bits)
 	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
 		struct entry entry = usual();
 		entry.version = entry.covers = versions[i];
-		entry.fence = entry.history = (uint64_t)versions[i];
+		entry.fence = entry.history = entry.definition = (uint64_t)versions[i];
 		entry.build_us = entry.era = UINT32_MAX;
 		goes_there_and_back(&entry);
 	}
@@ -87,7 +92,7 @@ Test(record, numbers_keep_all_their_bits)
 
 Test(record, the_layout_is_the_one_that_the_scripts_know)
 {
-	static const unsigned char expected[RECORD_HEADER_LEN] = "e\x01\x00\x05"
+	static const unsigned char expected[RECORD_HEADER_LEN] = "e\x02\x00\x05"
 								 "\x00\x00\x03\x20"
 								 "\xff\xff\xff\xff\xff\xff\xff\xfe"
 								 "\x01\x02\x03\x04\x05\x06\x07\x08"
@@ -97,6 +102,7 @@ Test(record, the_layout_is_the_one_that_the_scripts_know)
 								 "\x00\x00\x00\x00\x00\x00\x0b\xb8"
 								 "\x00\x00\x00\x00\x00\x00\x00\x0b"
 								 "\x00\x00\x00\x0d"
+								 "\x00\x00\x00\x00\x00\x00\x00\x11"
 								 "\x00\x00\x00\x05";
 	unsigned char header[RECORD_HEADER_LEN];
 	struct entry entry = usual();
@@ -124,17 +130,17 @@ static bool reads_with(size_t at, const char *bytes, size_t len)
 
 Test(record, what_nobody_wrote_is_no_header)
 {
-	cr_assert(reads_with(0, "e\x01", 2));
+	cr_assert(reads_with(0, "e\x02", 2));
 	cr_assert(!reads_with(0, "c", 1));
-	cr_assert(!reads_with(1, "\x02", 1), "another format");
+	cr_assert(!reads_with(1, "\x01", 1), "another format");
 	cr_assert(!reads_with(3, "\x08", 1), "NULL, but five bytes long");
 	cr_assert(!reads_with(3, "\x02", 1), "absent, but with a value");
 	cr_assert(!reads_with(32, "\x80", 1), "generated before the epoch");
 	cr_assert(!reads_with(40, "\x80", 1), "fresh until before the epoch");
 	cr_assert(!reads_with(40, "\x7f", 1), "fresh for longer than stale");
 	cr_assert(!reads_with(48, "\x20", 1), "stale for ten thousand years");
-	cr_assert(!reads_with(68, "\x01\x00\x00\x01", 4), "a value over the limit");
-	cr_assert(reads_with(68, "\x01\x00\x00\x00", 4), "one of 16 MiB");
+	cr_assert(!reads_with(76, "\x01\x00\x00\x01", 4), "a value over the limit");
+	cr_assert(reads_with(76, "\x01\x00\x00\x00", 4), "one of 16 MiB");
 }
 
 Test(record, no_bytes_at_all_do_harm)
@@ -151,7 +157,7 @@ Test(record, no_bytes_at_all_do_harm)
 			record_put_u64(header + at, bits);
 		}
 		header[0] = 'e';
-		header[1] = 1;
+		header[1] = 2;
 		size_t len = (size_t)rng_between(&rng, 0, sizeof(header));
 		if (!record_decode(header, len, &entry, &value_len))
 			continue;

@@ -162,6 +162,7 @@ void world_share(struct world *world, const char *value, int64_t generated_at_us
 	world->shared = (struct entry){
 		.value = value_create(value, strlen(value)),
 		.fence = fence,
+		.definition = engine_keyspace(world->engine, "k", 1)->definition,
 		.generated_at_us = generated_at_us,
 		.fresh_until_us = generated_at_us + world->policy.fresh_us,
 		.stale_until_us = generated_at_us + world->policy.fresh_us + world->policy.stale_us,
@@ -237,7 +238,7 @@ void world_open(struct world *world)
 	world->engine = engine_create(&world->policy, 1, &world->limits, secret, 1);
 	cr_assert(world->memory && world->engine);
 	struct store store = { world, store_submit };
-	struct origin origin = { world, origin_build, origin_cancel, NULL };
+	struct origin origin = { .impl = world, .build = origin_build, .cancel = origin_cancel };
 	pump_init(&world->pump, world->engine, &store, &origin,
 		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped });
 }

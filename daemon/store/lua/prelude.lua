@@ -27,7 +27,7 @@
 --   84 ...  text of the failure
 
 local CLAIM = '>c1BI2I4c8c8c8c8dddddI4'
-local CLAIM_LEN, HEADER_LEN, MARGIN = 84, 72, 10000000
+local CLAIM_LEN, HEADER_LEN, MARGIN = 84, 80, 10000000
 local WAITED, HARD = 1, 2
 local HAS_VERSION, ABSENT, CHANGED = 1, 2, 4
 local ZERO = string.rep('\0', 8)
@@ -85,12 +85,13 @@ end
 
 -- What a header says, or nil where it is none.
 local function entry_parse(header)
-	if #header < HEADER_LEN or header:sub(1, 2) ~= 'e\1' then return nil end
+	if #header < HEADER_LEN or header:sub(1, 2) ~= 'e\2' then return nil end
 	return {
 		header = header, flags = struct.unpack('>I2', header, 3), version = header:sub(9, 16),
 		fence = header:sub(17, 24), covers = header:sub(25, 32),
 		generated_at = moment_at(header, 33), fresh_until = moment_at(header, 41),
 		stale_until = moment_at(header, 49), history = header:sub(57, 64), era = header:sub(65, 68),
+		definition = header:sub(69, 76),
 	}
 end
 

@@ -10,7 +10,8 @@
 --
 -- The entry there is replaced as core/entry.h has it (entry_supersedes): by one of a later history of
 -- the same system, never of an earlier one; in one history by a greater version where both are rows of
--- a single_row keyspace; where these are equal, and everywhere else, by a greater fence.
+-- a single_row keyspace, by the same query; where these are equal, and everywhere else, by a greater
+-- fence.
 -- A build that began before the last change may be stored, already expired, so that a row that
 -- changes all the time stays served; not so "no such row", or after a hard change.
 -- Those are told who wait for the lease's end, and all if an entry was replaced.
@@ -35,7 +36,8 @@ end
 local function supersedes()
 	if not old or is_later(new.history, old.history) then return true end
 	if is_later(old.history, new.history) then return false end
-	local by_version = single_row and old.history == new.history and is_row(old) and is_row(new)
+	local by_version = single_row and old.history == new.history and
+		old.definition == new.definition and is_row(old) and is_row(new)
 	if by_version and old.version ~= new.version then
 		return signed_below(old.version, new.version)
 	end
