@@ -44,9 +44,10 @@ struct policy {
 };
 
 struct listen_policy {
-	char *socket;  /* owned; absolute path, at most 107 bytes */
-	unsigned mode; /* permission bits of the socket */
-	char *group;   /* owned; NULL: the daemon's own */
+	char *socket;    /* owned; absolute path, at most 107 bytes */
+	unsigned mode;   /* permission bits of the socket */
+	char *group;     /* owned; NULL: the daemon's own */
+	int64_t poll_us; /* the loop looks for requests so long before it sleeps; 0: it sleeps */
 };
 
 struct origin_policy {

@@ -260,7 +260,7 @@ void peer_read(struct peer *peer)
 	if (came == 0) {
 		peer_on_end(peer);
 	} else if (peer->state != PEER_FAREWELL) {
-		server_now(server);
+		server->poll_until_us = server_now(server) + server->poll_us;
 		served = peer_serve(peer, data, have + (size_t)came);
 		if (!peer->broken)
 			peer_keep(peer, data + served, have + (size_t)came - served);

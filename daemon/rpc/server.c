@@ -155,18 +155,27 @@ static void server_on_idle(uv_idle_t *idle)
 	(void)idle;
 }
 
+/* Whether requests came so lately that it doesn't pay to sleep. A clock that jumped is no reason to
+ * go on for long. */
+static bool is_polling(struct server *server)
+{
+	const int64_t left_us = server->poll_until_us - server->now_us;
+
+	return server->poll_us > 0 && left_us > 0 && left_us <= server->poll_us;
+}
+
 /* Before the loop sleeps: a turn for each connection that is due, and what it writes is sent. */
 static void server_on_prepare(uv_prepare_t *prepare)
 {
 	struct server *server = container_of(prepare, struct server, prepare);
 	struct list_node *node;
 
-	if (!list_empty(&server->due))
+	if (!list_empty(&server->due) || is_polling(server))
 		server_now(server);
 	for (size_t i = server->due.count; i > 0 && (node = list_pop_front(&server->due)); i--)
 		peer_turn(container_of(node, struct peer, due));
 	shed_laggards(server);
-	if (list_empty(&server->due))
+	if (list_empty(&server->due) && !is_polling(server))
 		uv_idle_stop(&server->idle);
 	else if (!uv_is_active((uv_handle_t *)&server->idle))
 		uv_idle_start(&server->idle, server_on_idle);
@@ -298,6 +307,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 		.pump = options->pump,
 		.limits = options->limits,
 		.about = options->about,
+		.poll_us = options->listen->poll_us,
 	};
 	outcome = listener_open(&server->listener, options->listen, options->listen_fd, ret_text,
 				size);

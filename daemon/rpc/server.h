@@ -95,11 +95,13 @@ struct server {
 	int reserve_fd; /* given up to refuse a connection when descriptors run out; or -1 */
 
 	uv_prepare_t prepare; /* server_turn */
-	uv_idle_t idle;       /* keeps the loop from sleeping while connections have work left */
-	uv_timer_t timer;     /* the next end in `leaving`, or of the drain */
-	struct list peers;    /* all connections */
-	struct list due;      /* those with something to do before the loop sleeps */
-	struct list leaving;  /* those with an end, the next first */
+	uv_idle_t idle;  /* keeps the loop from sleeping while there is work left, or polling */
+	int64_t poll_us; /* requests are looked for so long before it sleeps; 0: it sleeps */
+	int64_t poll_until_us; /* of the fleet clock */
+	uv_timer_t timer;      /* the next end in `leaving`, or of the drain */
+	struct list peers;     /* all connections */
+	struct list due;       /* those with something to do before the loop sleeps */
+	struct list leaving;   /* those with an end, the next first */
 	struct list laggards; /* those with unsent output, the one longest without progress first */
 	uint32_t peers_ever;  /* numbers given to peers */
 	uint32_t surplus;     /* connections in SURPLUS */

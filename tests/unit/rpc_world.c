@@ -84,9 +84,11 @@ static void build_value(struct build *build, struct value *value)
 static void origin_end(struct rpc_world *world, struct build *build)
 {
 	char key[64], text[32];
-	const char *what = key + 2;
+	const char *what;
 
-	snprintf(key, sizeof(key), "%.*s  ", (int)build->key.len, build->key.bytes);
+	snprintf(key, sizeof(key), "%.*s", (int)build->key.len, build->key.bytes);
+	what = key + strcspn(key, ":");
+	what += *what == ':';
 	list_remove(&world->building, &build->node);
 	if (build->outcome == BUILD_CANCELLED) {
 	} else if (strncmp(what, "size-", 5) == 0) {
@@ -96,6 +98,15 @@ static void origin_end(struct rpc_world *world, struct build *build)
 		build_value(build, value_create(NULL, size));
 		if (build->value)
 			memset(build->value->bytes, 'x', size);
+	} else if (strncmp(what, "own-", 4) == 0) {
+		enum { OWN = 10 };
+		const size_t size = strtoull(what + 4, NULL, 10), key_len = build->key.len;
+
+		build_value(build, size <= VALUE_BYTES_MAX ? value_create(NULL, size) : NULL);
+		if (build->value)
+			memset(build->value->bytes, 'x', size);
+		if (build->value && size >= OWN && key_len >= OWN)
+			memcpy(build->value->bytes, build->key.bytes + key_len - OWN, OWN);
 	} else if (strncmp(what, "fail", 4) == 0) {
 		build->outcome = BUILD_FAILED;
 		build->status = STATUS_ORIGIN_ERROR;
@@ -162,6 +173,8 @@ void rpc_world_defaults(struct rpc_world *world)
 		.wait_us = 5 * SECOND,
 		.build_timeout_us = 30 * SECOND,
 	};
+	world->policies = &world->policy;
+	world->policies_count = 1;
 	world->limits = (struct limits_policy){ .connections = 10000,
 						.requests = 100000,
 						.requests_per_connection = 10000 };
@@ -191,7 +204,8 @@ void rpc_world_open(struct rpc_world *world)
 	world->turn.data = world->pump_timer.data = world;
 	world->memory = memory_store_create(
 		&store_limits, &(struct memory_store_host){ world, host_now, want_turn });
-	world->engine = engine_create(&world->policy, 1, &world->engine_limits, secret, 1);
+	world->engine = engine_create(world->policies, world->policies_count, &world->engine_limits,
+				      secret, 1);
 	cr_assert(world->memory && world->engine);
 
 	struct store store = memory_store_iface(world->memory);

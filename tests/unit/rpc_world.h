@@ -3,6 +3,7 @@
  *
  * Keys are k:WHAT, where WHAT is
  *   size-N…   N bytes, each 'x'
+ *   own-N…    N bytes, the first ten of them the key's last
  *   fail…     an error at the origin
  *   none…     no such row
  *   null…     SQL NULL
@@ -27,7 +28,9 @@ struct rpc_world {
 	uv_idle_t turn;        /* runs the store's and the origin's turns */
 	uv_timer_t pump_timer; /* and the pump's */
 	char dir[64], path[80];
-	struct policy policy; /* set up before rpc_world_open, as the limits */
+	struct policy policy;          /* set up before rpc_world_open, as the limits */
+	const struct policy *policies; /* borrowed; rpc_world_defaults: that one */
+	uint32_t policies_count;
 	struct listen_policy listen;
 	struct limits_policy limits;
 	struct engine_limits engine_limits;

@@ -678,3 +678,27 @@ Test(rpc_peer, memory_may_be_missing_at_any_time)
 	}
 	assert_rest();
 }
+
+Test(rpc_peer, looks_for_requests_before_it_sleeps_if_it_is_told_to)
+{
+	world->listen.poll_us = 5 * SECOND;
+	begin();
+	client_call(&client, 1, "ping", NULL);
+	(void)client_take(&client);
+	rpc_world_turn(world);
+	cr_assert_eq(uv_backend_timeout(&world->loop), 0, "it looks on");
+	world->ahead_us += 6 * SECOND;
+	rpc_world_turn(world);
+	rpc_world_turn(world);
+	cr_assert_neq(uv_backend_timeout(&world->loop), 0, "it sleeps");
+}
+
+Test(rpc_peer, sleeps_at_once_otherwise)
+{
+	begin();
+	client_call(&client, 1, "ping", NULL);
+	(void)client_take(&client);
+	rpc_world_turn(world);
+	rpc_world_turn(world);
+	cr_assert_neq(uv_backend_timeout(&world->loop), 0);
+}
