@@ -32,8 +32,13 @@ enum {
 	OUTPUT_HIGH = 1024 * 1024,     /* unsent bytes at which a connection is read no further */
 	OUTPUT_LOW = OUTPUT_HIGH / 2,  /* and below which it is again */
 	OUTPUT_COPIED_MAX = 64 * 1024 * 1024, /* of an outbox's own bytes */
-	OUTPUT_PER_TURN = 1024 * 1024, /* bytes sent to one connection before the next one's turn */
-	OUTBOX_SPARE_MAX = 8,          /* empty outboxes kept */
+	/* Bytes of long outputs, of all connections, after which a turn of the loop begins no more
+	   of them, so that others need not wait long: the kernel copies some 5 bytes a nanosecond.
+	 */
+	OUTPUT_PER_TURN = 256 * 1024,
+	OUTPUT_BESIDE = 64 * 1024,       /* the same in a turn after one with short outputs */
+	OUTPUT_SHORT = 32 * 1024,        /* what is no longer is always sent */
+	OUTBOX_SPARE_MAX = 8,            /* empty outboxes kept */
 	OUTBOX_SPARE_BYTES = 256 * 1024, /* and the largest that is worth keeping */
 	REPLIES_HELD_MAX = 2 * VALUE_BYTES_MAX,
 	REPLIES_ALL_MAX = 512 * 1024 * 1024,

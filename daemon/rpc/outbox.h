@@ -58,11 +58,11 @@ void outbox_value(struct outbox *outbox, struct value *value);
 enum outbox_sent {
 	OUTBOX_EMPTY,   /* all is sent */
 	OUTBOX_BLOCKED, /* the socket takes no more for now */
-	OUTBOX_TURN,    /* `most` bytes are sent; there is more */
+	OUTBOX_TURN,    /* `most` bytes are sent; there is more, and the socket may take it */
 	OUTBOX_BROKEN,  /* nobody will ever read it: errno says why */
 };
 
-/* Sends to a non-blocking socket, never raising SIGPIPE, about `most` bytes at most, and adds what
+/* Sends to a non-blocking socket, never raising SIGPIPE, `most` bytes at most, and adds what
  * was sent to `ret_sent`. */
 enum outbox_sent outbox_send(struct outbox *outbox, int fd, size_t most, size_t *ret_sent);
 

@@ -151,7 +151,7 @@ static void peer_watch(struct peer *peer)
 
 	if (wants_input(peer))
 		events |= UV_READABLE;
-	if (peer->out)
+	if (peer->blocked && peer->out)
 		events |= UV_WRITABLE;
 	if (events == 0)
 		events = UV_PRIORITIZED;
@@ -173,6 +173,12 @@ static bool has_work(const struct peer *peer)
 	return peer->unserved || !list_empty(&peer->parked) || !list_empty(&peer->walks);
 }
 
+/* Something is left to send, and it isn't the socket that has no room for it. */
+static bool has_turn_to_send(const struct peer *peer)
+{
+	return peer->out && !peer->blocked;
+}
+
 /* The end of every turn: closes if it is time to, else waits for what can happen next. */
 static void peer_settle(struct peer *peer)
 {
@@ -189,7 +195,7 @@ static void peer_settle(struct peer *peer)
 		}
 		peer_move(peer, PEER_FAREWELL);
 	}
-	if (has_work(peer) && peer_has_room(peer))
+	if ((has_work(peer) && peer_has_room(peer)) || has_turn_to_send(peer))
 		peer_is_due(peer);
 	else if (list_linked(&peer->due))
 		list_remove(&server->due, &peer->due);

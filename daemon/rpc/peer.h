@@ -71,6 +71,7 @@ struct peer {
 	bool unserved; /* `in` begins with a request whose turn has not come */
 	bool blocked;  /* the socket took no more: wait for UV_WRITABLE */
 	bool stalled;  /* too much is unsent: no room for more */
+	bool bulky;    /* what is unsent is long, or the rest of it: sent in shares */
 
 	/* What has come and is not served. */
 	char *in; /* owned; NULL when there is nothing */

@@ -170,6 +170,9 @@ static void server_on_prepare(uv_prepare_t *prepare)
 	struct server *server = container_of(prepare, struct server, prepare);
 	struct list_node *node;
 
+	server->turn_bytes = 0;
+	server->beside_shorts = server->turn_shorts > 0;
+	server->turn_shorts = 0;
 	if (!list_empty(&server->due) || is_polling(server))
 		server_now(server);
 	for (size_t i = server->due.count; i > 0 && (node = list_pop_front(&server->due)); i--)

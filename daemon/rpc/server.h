@@ -106,14 +106,17 @@ struct server {
 	uint32_t peers_ever;  /* numbers given to peers */
 	uint32_t surplus;     /* connections in SURPLUS */
 
-	uint32_t weight;     /* requests that wait, an mget for each of its keys */
-	uint32_t ops;        /* operations on the store under way */
-	size_t input_bytes;  /* kept for connections */
-	size_t output_bytes; /* unsent, shared values counted for each that has them to send */
-	size_t output_max;   /* that much memory may be unsent: REPLIES_ALL_MAX; tests lower it */
-	size_t output_check; /* at so many bytes it must be looked at what is shared */
-	size_t held_bytes;   /* values that mgets hold */
-	size_t held_max;     /* at most: REPLIES_ALL_MAX; tests lower it */
+	uint32_t weight;      /* requests that wait, an mget for each of its keys */
+	uint32_t ops;         /* operations on the store under way */
+	size_t input_bytes;   /* kept for connections */
+	size_t turn_bytes;    /* of long outputs, sent in this turn of the loop */
+	uint32_t turn_shorts; /* short outputs that were */
+	bool beside_shorts;   /* the last turn had some */
+	size_t output_bytes;  /* unsent, shared values counted for each that has them to send */
+	size_t output_max;    /* that much memory may be unsent: REPLIES_ALL_MAX; tests lower it */
+	size_t output_check;  /* at so many bytes it must be looked at what is shared */
+	size_t held_bytes;    /* values that mgets hold */
+	size_t held_max;      /* at most: REPLIES_ALL_MAX; tests lower it */
 	struct outbox_pool outboxes;
 	struct outbox no_outbox; /* without room: what is written to where memory is missing */
 	struct server_counters counters;
