@@ -20,6 +20,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdnoreturn.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -33,7 +34,7 @@ struct options {
 	int pid; /* 0: none */
 };
 
-static void usage(const char *why)
+static noreturn void usage(const char *why)
 {
 	fprintf(stderr,
 		"load: %s\nusage: load [--seconds S] [--warm S] [--pid PID] STREAM [-- STREAM …]\n"
@@ -124,9 +125,10 @@ static void read_setting(struct stream_options *stream, const char *setting)
 /* Reads one stream's arguments; returns how many they are. */
 static int read_stream(char **args, int count, struct stream_options *ret_stream)
 {
-	int protocol, used = 2;
+	const int protocol = count < 2 ? -1 : protocol_from_name(args[0]);
+	int used = 2;
 
-	if (count < 2 || (protocol = protocol_from_name(args[0])) < 0)
+	if (protocol < 0)
 		usage("a stream begins with a protocol and a socket");
 	*ret_stream = (struct stream_options){
 		.protocol = (enum protocol)protocol,
