@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/config_access.h"
 #include "base/endpoint.h"
 #include "base/limits.h"
 #include "base/schema_value.h"
@@ -129,6 +130,10 @@ static bool check_query(const struct scope *scope, const struct field *field, vo
 static void check_limits(const struct scope *scope, void *object)
 {
 	struct limits_policy *limits = object;
+	if (!scope_written(scope, "connections_per_user"))
+		limits->connections_per_user = limits->connections;
+	if (!scope_written(scope, "requests_per_user"))
+		limits->requests_per_user = limits->requests;
 	if (limits->requests_per_connection <= limits->requests)
 		return;
 	if (scope_written(scope, "requests_per_connection"))
@@ -289,6 +294,12 @@ static const struct field limits_fields[] = {
 	      HELP("Requests that wait at once, over all connections.")),
 	COUNT("requests_per_connection", limits_policy, requests_per_connection, LIVE,
 	      DEFAULT("10000"), RANGE(1, REQUESTS_CEILING), HELP("Of these, on one connection.")),
+	COUNT("connections_per_user", limits_policy, connections_per_user, LIVE,
+	      RANGE(1, CONNECTIONS_CEILING),
+	      HELP("Open connections of one user's processes; without it, `connections`.")),
+	COUNT("requests_per_user", limits_policy, requests_per_user, LIVE,
+	      RANGE(1, REQUESTS_CEILING),
+	      HELP("Requests that wait, of one user's processes; without it, `requests`.")),
 	COUNT("queue", limits_policy, queue, LIVE, DEFAULT("10000"), RANGE(1, QUEUE_CEILING),
 	      HELP("Refreshes that wait for the origin at once, for each priority.")),
 };
@@ -343,7 +354,7 @@ static const struct field keyspace_fields[] = {
 };
 const struct schema config_keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
 
-/* Keyspaces come last: their checks rely on the other parts. */
+/* Keyspaces come after what their checks rely on; those of access rely on them. */
 static const struct field config_fields[] = {
 	MAP("listen", config, listen, &listen_schema, HELP("Where applications connect.")),
 	PART("store", &store_schema, HELP("What the fleet shares.")),
@@ -364,6 +375,8 @@ static const struct field config_fields[] = {
 		  "a "
 		  "restart; without it, it asks for a new one.")),
 	LATER("warm", ACCEPTS(no_items), HELP("it will be the plans that warm keys up")),
-	LATER("access", ACCEPTS(no_items), HELP("it will be who may call what")),
+	LIST("access", config, access, access_count, &access_schema, RANGE(0, ACCESS_RULES_MAX),
+	     HELP("Who may do what: a process may do what one of the rules for its user or its "
+		  "groups allows. Without rules, everyone who can connect may do everything.")),
 };
 const struct schema config_schema = SCHEMA(config_fields, config, check_config);

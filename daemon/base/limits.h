@@ -7,6 +7,7 @@
 
 enum {
 	KEYSPACES_MAX = 256,
+	ACCESS_RULES_MAX = 64,
 	KEYSPACE_NAME_MAX = WIRE_KEYSPACE_MAX, /* bytes */
 	KEY_ARGS_MAX = WIRE_KEY_ARGS_MAX,      /* parameters of a keyspace's query */
 	KEY_BYTES_MAX = WIRE_KEY_BYTES_MAX,    /* decoded arguments of one key, in all */

@@ -50,6 +50,15 @@ struct listen_policy {
 	int64_t poll_us; /* the loop looks for requests so long before it sleeps; 0: it sleeps */
 };
 
+/* What the processes of one user, or of one group, may do. */
+struct access_rule {
+	char *uid, *gid;  /* owned; a name or a number, as written; one of them is NULL */
+	char **methods;   /* owned, up to NULL; NULL: all */
+	char **keyspaces; /* owned, up to NULL; NULL: all */
+	uint32_t id;      /* the user's or the group's */
+	int line;
+};
+
 struct origin_policy {
 	char *dsn;           /* owned; libpq's conninfo or URI */
 	int concurrency;     /* statements at once, over the fleet */
@@ -67,6 +76,8 @@ struct limits_policy {
 	int connections;             /* open client connections */
 	int requests;                /* requests that wait, over all connections */
 	int requests_per_connection; /* of these, on one connection */
+	int connections_per_user;    /* of the processes of one user */
+	int requests_per_user;       /* that wait, over all connections of one user */
 	int queue;                   /* flights waiting for the origin, per priority */
 };
 
@@ -87,6 +98,8 @@ struct config {
 	enum log_format log_format;
 	struct policy *keyspaces; /* owned array */
 	size_t keyspaces_count;
+	struct access_rule *access; /* owned array; none: everyone may do everything */
+	size_t access_count;
 };
 
 /* Keeps the policy's home. NULL is fine for both. */

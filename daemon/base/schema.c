@@ -240,6 +240,50 @@ static int field_read_list(struct scope *scope, size_t i, yaml_document_t *docum
 	return 0;
 }
 
+static char *copy_word(const yaml_node_t *node)
+{
+	char *copy = mem_alloc(node->data.scalar.length + 1);
+	return copy ? memcpy(copy, node->data.scalar.value, node->data.scalar.length + 1) : NULL;
+}
+
+static int field_read_words(struct scope *scope, size_t i, yaml_document_t *document,
+			    const yaml_node_t *node, void *object)
+{
+	const struct field *field = &scope->schema->fields[i];
+	scope->good[i] = false;
+	if (node->type != YAML_SEQUENCE_NODE) {
+		scope_error(scope, field->name, "is %s; expected %s", node_kind(node), field->form);
+		return 0;
+	}
+	const yaml_node_item_t *start = node->data.sequence.items.start;
+	size_t count = (size_t)(node->data.sequence.items.top - start);
+	if (count == 0 || count > (size_t)field->max) {
+		scope_error(scope, field->name,
+			    "has %zu items; expected %s, at least one and at most %lld", count,
+			    field->form, (long long)field->max);
+		return 0;
+	}
+	char **words = mem_zalloc((count + 1) * sizeof(*words));
+	if (!words)
+		return -ENOMEM;
+	*(char ***)member(object, field->offset) = words;
+	for (size_t n = 0; n < count; n++) {
+		const yaml_node_t *item = yaml_document_get_node(document, start[n]);
+		if (item->type != YAML_SCALAR_NODE ||
+		    strlen((const char *)item->data.scalar.value) != item->data.scalar.length) {
+			config_error(scope->errors, place_of(item->start_mark),
+				     "%s[%zu]: is %s; expected a name",
+				     scope_path(scope, field->name).text, n, node_kind(item));
+			return 0;
+		}
+		words[n] = copy_word(item);
+		if (!words[n])
+			return -ENOMEM;
+	}
+	scope->good[i] = !field->check || field->check(scope, field, member(object, field->offset));
+	return 0;
+}
+
 /* A key of a later version: only a value that asks for what this one does anyway may stand. */
 static void field_read_later(struct scope *scope, size_t i, const yaml_node_t *node)
 {
@@ -259,8 +303,8 @@ static int field_read(struct scope *scope, size_t i, yaml_document_t *document,
 		      const yaml_node_t *node, void *object)
 {
 	const struct field *field = &scope->schema->fields[i];
-	bool is_part =
-		field->type == FIELD_MAP || field->type == FIELD_LIST || field->type == FIELD_LATER;
+	bool is_part = field->type == FIELD_MAP || field->type == FIELD_LIST ||
+		       field->type == FIELD_WORDS || field->type == FIELD_LATER;
 	if (node)
 		scope->places[i] = place_of(node->start_mark);
 	if (node && is_part && node_is_null(node))
@@ -276,6 +320,8 @@ static int field_read(struct scope *scope, size_t i, yaml_document_t *document,
 	}
 	if (field->type == FIELD_LIST)
 		return field_read_list(scope, i, document, node, object);
+	if (field->type == FIELD_WORDS)
+		return field_read_words(scope, i, document, node, object);
 	if (field->type == FIELD_LATER) {
 		field_read_later(scope, i, node);
 		return 0;
@@ -405,6 +451,12 @@ void schema_release(const struct schema *schema, void *object)
 		} else if (field->type == FIELD_BYTES) {
 			value_unref(*(struct value **)at);
 			*(struct value **)at = NULL;
+		} else if (field->type == FIELD_WORDS) {
+			char **words = *(char ***)at;
+			for (char **word = words; word && *word; word++)
+				mem_free(*word);
+			mem_free(words);
+			*(char ***)at = NULL;
 		} else if (field->type == FIELD_MAP) {
 			schema_release(field->schema, at);
 		} else if (field->type == FIELD_LIST) {

@@ -38,6 +38,7 @@ enum field_type {
 	FIELD_MODE,     /* unsigned, permission bits */
 	FIELD_MAP,      /* a struct with a schema of its own */
 	FIELD_LIST,     /* an owned array of such structs, and its size_t count */
+	FIELD_WORDS,    /* char **, owned, as its texts are; NULL ends it; NULL where not written */
 	FIELD_LATER,    /* nothing: a key that this version knows, but does not support */
 };
 
@@ -56,9 +57,9 @@ struct field {
 	bool secret;        /* never shown in an error */
 	bool live;          /* a reload can change it; else it takes a restart */
 	const char *preset; /* the default, as it would be written; NULL: none */
-	int64_t min,
-		max; /* of a number in steps of its unit; TEXT, BYTES: of its length; LIST: items */
-	const char *form;           /* TEXT, BYTES: what is expected, in words */
+	int64_t min, max;   /* of a number in steps of its unit; TEXT, BYTES: of its length; LIST,
+			       WORDS: items */
+	const char *form;   /* TEXT, BYTES, WORDS: what is expected, in words */
 	const char *const *choices; /* CHOICE: the names, NULL last. LATER: values that do mean what
 				       this version does; NULL: none */
 	const char *zero_word;      /* of a number: a word that stands for 0; or NULL */
@@ -163,6 +164,11 @@ struct scope {
 	{                                                                                          \
 		.name = key, .type = FIELD_LIST, .offset = offsetof(struct object, member),        \
 		.count_offset = SCHEMA_AT(object, count, size_t), .schema = item, __VA_ARGS__      \
+	}
+#define WORDS(key, object, member, ...)                                                            \
+	{                                                                                          \
+		.name = key, .type = FIELD_WORDS, .offset = SCHEMA_AT(object, member, char **),    \
+		__VA_ARGS__                                                                        \
 	}
 #define LATER(key, ...)                                                                            \
 	{                                                                                          \

@@ -10,6 +10,16 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+static bool same_words(char *const *a, char *const *b)
+{
+	if (!a || !b)
+		return a == b;
+	for (; *a && *b; a++, b++)
+		if (strcmp(*a, *b) != 0)
+			return false;
+	return *a == *b;
+}
+
 static bool same_value(const struct value *a, const struct value *b)
 {
 	return a && b ? a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0 : a == b;
@@ -57,6 +67,8 @@ static bool same_field(const struct field *field, const void *a, const void *b)
 	case FIELD_CHOICE:
 	case FIELD_MODE:
 		return *(const unsigned *)in_a == *(const unsigned *)in_b;
+	case FIELD_WORDS:
+		return same_words(*(char *const *const *)in_a, *(char *const *const *)in_b);
 	case FIELD_LIST:
 		return same_list(field, a, b);
 	case FIELD_MAP:

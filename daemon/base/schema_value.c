@@ -50,6 +50,7 @@ static void quantity_store(enum field_type type, int64_t value, void *at)
 	case FIELD_MODE:
 	case FIELD_MAP:
 	case FIELD_LIST:
+	case FIELD_WORDS:
 	case FIELD_LATER:
 		break;
 	}
@@ -174,6 +175,7 @@ enum schema_value_result schema_value_read(const struct field *field, const char
 		return read_quantity(field, text, len, at);
 	case FIELD_MAP:
 	case FIELD_LIST:
+	case FIELD_WORDS:
 	case FIELD_LATER:
 		break;
 	}
@@ -263,6 +265,7 @@ const char *schema_expected(const struct field *field, char buf[SCHEMA_EXPECTED_
 		break;
 	case FIELD_TEXT:
 	case FIELD_BYTES:
+	case FIELD_WORDS:
 		snprintf(buf, SCHEMA_EXPECTED_MAX, "%s", field->form);
 		break;
 	case FIELD_BOOL:

@@ -294,6 +294,7 @@ static int open_server(struct daemon *daemon)
 		.listen = &daemon->config->listen,
 		.listen_fd = daemon->listen_fd,
 		.limits = &daemon->limits,
+		.access = { daemon->config->access, daemon->config->access_count },
 		.about = { .impl = daemon, .stats = about_stats, .keyspace = about_keyspace },
 	};
 	enum listener_outcome outcome = server_open(&daemon->server, &options, why, sizeof(why));

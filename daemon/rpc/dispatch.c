@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "core/engine.h"
 #include "proto/key.h"
 #include "rpc/about.h"
@@ -22,38 +23,53 @@ struct ask {
 };
 typedef enum status (*handler)(struct ask *ask, struct wire_error *error);
 
-static enum status find_keyspace(struct server *server, struct wire_span name,
+/* STATUS_OK if the client may call the method on that keyspace's keys; NULL: on any. */
+static enum status check_access(struct peer *peer, enum method method, const char *keyspace,
+				struct wire_error *error)
+{
+	if (access_allows(&peer->access, &peer->server->access, method, keyspace))
+		return STATUS_OK;
+	peer->server->counters.denied++;
+	log_warning("access.denied", LOG_TEXT("method", method_name(method)),
+		    LOG_TEXT("keyspace", keyspace), LOG_INT("peer_pid", peer->access.pid),
+		    LOG_INT("peer_uid", (int64_t)peer->access.uid));
+	return wire_refuse(error, STATUS_DENIED, "user %u may not call %s%s%s",
+			   (unsigned)peer->access.uid, method_name(method), keyspace ? " on " : "",
+			   keyspace ? keyspace : "");
+}
+
+static enum status find_keyspace(struct peer *peer, enum method method, struct wire_span name,
 				 struct keyspace **ret_keyspace, struct wire_error *error)
 {
 	char quoted[WIRE_QUOTED_MAX];
 
-	*ret_keyspace = engine_keyspace(server->pump->engine, name.data, name.len);
+	*ret_keyspace = engine_keyspace(peer->server->pump->engine, name.data, name.len);
 	if (*ret_keyspace)
-		return STATUS_OK;
+		return check_access(peer, method, (*ret_keyspace)->policy->name, error);
 	return wire_refuse(error, STATUS_UNKNOWN_KEYSPACE, "there is no keyspace \"%s\"",
 			   wire_quote(name.data, name.len, quoted));
 }
 
 /* Finds the keyspace of a key that has been read. */
-static enum status find_key(struct server *server, const struct wire_key *read, struct key *ret_key,
-			    struct wire_error *error)
+static enum status find_key(struct peer *peer, enum method method, const struct wire_key *read,
+			    struct key *ret_key, struct wire_error *error)
 {
 	struct keyspace *keyspace;
 	const struct wire_span name = { read->text, read->keyspace_len };
-	enum status status = find_keyspace(server, name, &keyspace, error);
+	enum status status = find_keyspace(peer, method, name, &keyspace, error);
 
 	if (status == STATUS_OK)
-		engine_key(server->pump->engine, keyspace, read->text, read->len, ret_key);
+		engine_key(peer->server->pump->engine, keyspace, read->text, read->len, ret_key);
 	return status;
 }
 
-enum status dispatch_key(struct server *server, struct reader *params, struct key *ret_key,
-			 struct wire_error *error)
+enum status dispatch_key(struct peer *peer, enum method method, struct reader *params,
+			 struct key *ret_key, struct wire_error *error)
 {
 	struct wire_key read;
-	enum status status = key_read(params, server->key_scratch, &read, error);
+	enum status status = key_read(params, peer->server->key_scratch, &read, error);
 
-	return status == STATUS_OK ? find_key(server, &read, ret_key, error) : status;
+	return status == STATUS_OK ? find_key(peer, method, &read, ret_key, error) : status;
 }
 
 /* Milliseconds as µs; what is beyond all times is as good as never, and can be added to a moment.
@@ -81,7 +97,7 @@ void dispatch_query(const struct options *options, enum query_kind kind, struct 
 static enum status read_key_and_options(struct ask *ask, struct key *ret_key,
 					struct options *ret_options, struct wire_error *error)
 {
-	enum status status = dispatch_key(ask->peer->server, &ask->params, ret_key, error);
+	enum status status = dispatch_key(ask->peer, ask->method, &ask->params, ret_key, error);
 
 	if (status != STATUS_OK)
 		return status;
@@ -186,7 +202,7 @@ static enum status invalidate_keyspace(struct ask *ask, struct wire_error *error
 		return wire_refuse(error, STATUS_BAD_REQUEST, "invalidate has too many params");
 	if (!name.data)
 		return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace is missing");
-	status = find_keyspace(ask->peer->server, name, &keyspace, error);
+	status = find_keyspace(ask->peer, ask->method, name, &keyspace, error);
 	if (status != STATUS_OK)
 		return status;
 	engine_key(ask->peer->server->pump->engine, keyspace, keyspace->policy->name, name.len,
@@ -264,7 +280,7 @@ static enum status serve_stats(struct ask *ask, struct wire_error *error)
 
 	if (!reader_text(&ask->params, &name))
 		return serve_about(ask, error, about_stats);
-	status = find_keyspace(ask->peer->server, name, &keyspace, error);
+	status = find_keyspace(ask->peer, ask->method, name, &keyspace, error);
 	if (status == STATUS_OK)
 		status = options_read(&ask->params, ask->method, &options, error);
 	if (status != STATUS_OK)
@@ -312,7 +328,9 @@ void dispatch(struct peer *peer, const struct rpc_message *message)
 	} else {
 		ask.method = (enum method)method;
 		reader_init(&ask.params, message->params.data, message->params.len);
-		status = handlers[method](&ask, &error);
+		status = check_access(peer, ask.method, NULL, &error);
+		if (status == STATUS_OK)
+			status = handlers[method](&ask, &error);
 	}
 	if (status != STATUS_OK)
 		reply_error(peer, message->id, status, error.text);
@@ -329,7 +347,7 @@ static void serve_plain_get(struct peer *peer, const struct plain_get *get)
 		key_parse(get->key.data, get->key.len, server->key_scratch, &read, &error);
 
 	if (status == STATUS_OK)
-		status = find_key(server, &read, &query.key, &error);
+		status = find_key(peer, METHOD_GET, &read, &query.key, &error);
 	if (status != STATUS_OK) {
 		reply_error(peer, get->id, status, error.text);
 		return;

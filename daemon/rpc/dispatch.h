@@ -27,8 +27,9 @@ uint32_t dispatch_plain_gets(struct peer *peer, const struct plain_get *gets, ui
 
 /* Reads a key and finds its keyspace. The key's bytes are borrowed from the params or from the
  * server's scratch: until the next call. */
-enum status dispatch_key(struct server *server, struct reader *params, struct key *ret_key,
-			 struct wire_error *error) __attribute__((warn_unused_result));
+enum status dispatch_key(struct peer *peer, enum method method, struct reader *params,
+			 struct key *ret_key, struct wire_error *error)
+	__attribute__((warn_unused_result));
 
 /* Completes a query whose key is set by the request's options and its keyspace's policy. */
 void dispatch_query(const struct options *options, enum query_kind kind, struct query *query);

@@ -91,14 +91,13 @@ static void item_drop(struct mget *mget, struct mget_item *item)
 static bool next_query(struct mget *mget, struct reader *keys, struct mget_item *item,
 		       struct query *ret_query)
 {
-	struct server *server = mget->peer->server;
 	struct reader value = *keys;
 	struct wire_span encoded;
 	struct wire_error error;
 
 	/* Whatever is wrong with a key, the next one begins behind it. */
 	CHECK(reader_skip(keys, &encoded));
-	if (dispatch_key(server, &value, &ret_query->key, &error) == STATUS_OK) {
+	if (dispatch_key(mget->peer, METHOD_MGET, &value, &ret_query->key, &error) == STATUS_OK) {
 		dispatch_query(&mget->options, QUERY_GET, ret_query);
 		return true;
 	}

@@ -52,7 +52,8 @@ static void peer_on_closed(uv_handle_t *handle)
 	server_handle_closed(server);
 }
 
-int peer_open(struct server *server, int fd, bool surplus)
+int peer_open(struct server *server, int fd, const struct access *access, struct user *user,
+	      bool surplus)
 {
 	struct peer *peer = mem_zalloc(sizeof(*peer));
 
@@ -64,6 +65,10 @@ int peer_open(struct server *server, int fd, bool surplus)
 	peer->server = server;
 	peer->fd = fd;
 	peer->number = ++server->peers_ever;
+	peer->access = *access;
+	peer->user = user;
+	peer->counted = !surplus;
+	user->connections += peer->counted;
 	list_node_init(&peer->due);
 	list_node_init(&peer->leave);
 	list_node_init(&peer->lag);
@@ -86,13 +91,9 @@ int peer_open(struct server *server, int fd, bool surplus)
 
 void peer_complain(const struct peer *peer, const char *why)
 {
-	struct ucred cred = { .pid = -1 };
-	socklen_t len = sizeof(cred);
-
-	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
-		cred.pid = -1;
-	log_warning("connection.refused", LOG_TEXT("reason", why), LOG_INT("peer_pid", cred.pid),
-		    LOG_INT("peer_uid", (int64_t)cred.uid));
+	log_warning("connection.refused", LOG_TEXT("reason", why),
+		    LOG_INT("peer_pid", peer->access.pid),
+		    LOG_INT("peer_uid", (int64_t)peer->access.uid));
 }
 
 void peer_break(struct peer *peer, const char *why)
@@ -117,6 +118,9 @@ void peer_close(struct peer *peer)
 		  peer->weight, peer->held_bytes);
 	peer_input_drop(peer);
 	peer_output_drop(peer);
+	peer->user->connections -= peer->counted;
+	users_leave(&server->users, peer->user);
+	peer->user = NULL;
 	if (list_linked(&peer->due))
 		list_remove(&server->due, &peer->due);
 	list_remove(&server->peers, &peer->node);

@@ -27,7 +27,9 @@
 
 #include "base/list.h"
 #include "proto/frame.h"
+#include "rpc/access.h"
 #include "rpc/outbox.h"
+#include "rpc/users.h"
 
 #define PEER_NEXT(NAME) (1u << PEER_##NAME)
 /* X(NAME, name, what it waits for, what may follow) */
@@ -63,6 +65,9 @@ struct peer {
 	enum peer_state state;
 	int fd;
 	uint32_t number; /* tells peers apart, for fairness */
+	struct access access;
+	struct user *user; /* a reference; whose connections and requests these are */
+	bool counted;      /* among the user's connections: not SURPLUS */
 
 	int watched;   /* the events that `poll` watches */
 	bool broken;   /* to be closed at the end of this turn */
@@ -90,9 +95,11 @@ struct peer {
 	size_t held_bytes;  /* values that its mgets hold */
 };
 
-/* Makes a connection of an accepted, non-blocking socket and takes it over; `surplus`: only to
- * refuse its first request. Where memory is missing the socket is closed, and -1 returned. */
-int peer_open(struct server *server, int fd, bool surplus);
+/* Makes a connection of an accepted, non-blocking socket and takes it and the reference to its user
+ * over; `surplus`: only to refuse its first request. Where memory is missing the socket is closed,
+ * and -1 returned: then the reference is still the caller's. */
+int peer_open(struct server *server, int fd, const struct access *access, struct user *user,
+	      bool surplus);
 
 /* Closes at once: what waits is abandoned, what is unsent is dropped. Not from inside a handler. */
 void peer_close(struct peer *peer);

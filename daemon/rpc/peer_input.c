@@ -101,7 +101,7 @@ static size_t serve_plain_gets(struct peer *peer, const char *data, size_t len, 
 	uint32_t count = 0, served;
 	size_t at = 0, size;
 
-	if (peer->state == PEER_SURPLUS)
+	if (peer->state == PEER_SURPLUS || !peer->access.gets_all)
 		return 0;
 	while (count < PLAIN_GETS_MAX && (int)count < most) {
 		struct plain_get *get = &gets[count];

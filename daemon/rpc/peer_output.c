@@ -144,12 +144,18 @@ bool peer_admit(struct peer *peer, uint32_t weight, const char **ret_why)
 		*ret_why = "too many requests wait on this connection";
 		return false;
 	}
+	if (peer->user->weight + weight > (uint32_t)limits->requests_per_user) {
+		server->counters.requests_refused++;
+		*ret_why = "too many requests of this user wait";
+		return false;
+	}
 	if (server->weight + weight > (uint32_t)limits->requests) {
 		server->counters.requests_refused++;
 		*ret_why = "too many requests wait";
 		return false;
 	}
 	peer->weight += weight;
+	peer->user->weight += weight;
 	server->weight += weight;
 	return true;
 }
@@ -158,6 +164,7 @@ void peer_discharge(struct peer *peer, uint32_t weight)
 {
 	CHECK(peer->weight >= weight && peer->server->weight >= weight);
 	peer->weight -= weight;
+	peer->user->weight -= weight;
 	peer->server->weight -= weight;
 	/* It may have waited for no more than this to close. */
 	peer_is_due(peer);

@@ -77,13 +77,25 @@ static void refuse_silently(struct server *server, int fd, const char *why)
 static void welcome(struct server *server, int fd)
 {
 	const size_t most = (size_t)server->limits->connections;
-	const bool surplus = server->peers.count - server->surplus >= most;
+	const char *why = NULL;
+	struct access access;
+	struct user *user;
+	bool surplus;
 
-	if (surplus && server->surplus >= SURPLUS_MAX) {
-		refuse_silently(server, fd, "there are too many connections");
+	access_init(&access, &server->access, fd);
+	user = users_join(&server->users, access.uid);
+	surplus = server->peers.count - server->surplus >= most ||
+		  (user && user->connections >= (uint32_t)server->limits->connections_per_user);
+	if (surplus && server->surplus >= SURPLUS_MAX)
+		why = "there are too many connections";
+	if (!user || why) {
+		if (user)
+			users_leave(&server->users, user);
+		refuse_silently(server, fd, why ? why : "out of memory");
 		return;
 	}
-	if (peer_open(server, fd, surplus) != 0) {
+	if (peer_open(server, fd, &access, user, surplus) != 0) {
+		users_leave(&server->users, user);
 		server->counters.connections_refused++;
 		log_warning("connection.refused", LOG_TEXT("reason", "out of memory"));
 		return;
@@ -298,6 +310,17 @@ void server_close(struct server *server, int64_t drain_ms, server_close_cb close
 	server_may_be_closed(server);
 }
 
+void server_set_access(struct server *server, const struct access_rules *rules)
+{
+	server->access = *rules;
+	for (struct list_node *node = server->peers.head.next; node != &server->peers.head;
+	     node = node->next) {
+		struct peer *peer = container_of(node, struct peer, node);
+
+		access_init(&peer->access, &server->access, peer->fd);
+	}
+}
+
 /* ---- the beginning ---- */
 
 enum listener_outcome server_open(struct server *server, const struct server_options *options,
@@ -309,6 +332,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 		.loop = options->loop,
 		.pump = options->pump,
 		.limits = options->limits,
+		.access = options->access,
 		.about = options->about,
 		.poll_us = options->listen->poll_us,
 	};
@@ -329,6 +353,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 	server->handles = 5;
 	server->reserve_fd = open_reserve();
 	list_init(&server->peers);
+	list_init(&server->users);
 	list_init(&server->due);
 	list_init(&server->leaving);
 	list_init(&server->laggards);

@@ -19,9 +19,11 @@
 #include "base/policy.h"
 #include "core/pump.h"
 #include "proto/key.h"
+#include "rpc/access.h"
 #include "rpc/limits.h"
 #include "rpc/listener.h"
 #include "rpc/outbox.h"
+#include "rpc/users.h"
 
 /* X(name, what it counts): they only grow */
 #define SERVER_COUNTER_MAP(X)                                                                      \
@@ -33,6 +35,7 @@
 	X(requests_refused, "requests over the limit of those that wait")                          \
 	X(notifications, "notifications ignored")                                                  \
 	X(bad_streams, "connections closed for what they sent")                                    \
+	X(denied, "requests that the client's user may not make")                                  \
 	X(clients_vanished, "connections that ended with requests waiting or replies unsent")      \
 	X(requests_abandoned, "requests that waited when their client went")                       \
 	X(stalls, "times that a connection was not read because its replies were not")             \
@@ -74,6 +77,7 @@ struct server_options {
 	const struct listen_policy *listen; /* borrowed during server_open */
 	int listen_fd; /* a socket that listens there already, taken over; -1: none */
 	const struct limits_policy *limits; /* borrowed as long as the server is open */
+	struct access_rules access;         /* likewise */
 	struct server_about about;
 };
 
@@ -86,6 +90,8 @@ struct server {
 	uv_loop_t *loop;
 	struct pump *pump;
 	const struct limits_policy *limits;
+	struct access_rules access;
+	struct list users; /* of the connections */
 	struct server_about about;
 	int64_t now_us; /* the fleet clock's, read once a batch */
 
@@ -141,6 +147,10 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
  * called, once, never from inside: nothing of the server is open any more. Operations on the store
  * are waited for, however long that takes: they have ends of their own. */
 void server_close(struct server *server, int64_t drain_ms, server_close_cb closed);
+
+/* New rules, borrowed as long as the server is open or until the next ones: for all connections,
+ * from their next request on. */
+void server_set_access(struct server *server, const struct access_rules *rules);
 
 /* ---- for the connections ---- */
 

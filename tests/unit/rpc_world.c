@@ -176,7 +176,9 @@ void rpc_world_defaults(struct rpc_world *world)
 	world->policies = &world->policy;
 	world->policies_count = 1;
 	world->limits = (struct limits_policy){ .connections = 10000,
+						.connections_per_user = 10000,
 						.requests = 100000,
+						.requests_per_user = 100000,
 						.requests_per_connection = 10000 };
 	world->engine_limits = (struct engine_limits){ .requests_max = 100000,
 						       .queue_max = 10000,

@@ -468,6 +468,28 @@ Test(config, a_shared_store_is_read)
 	config_free(config);
 }
 
+Test(config, rules_of_access_are_read)
+{
+	struct config *config =
+		accept(GOOD "access:\n"
+			    "  - { uid: 33, methods: [ get, mget ], keyspaces: [ a ] }\n"
+			    "  - { gid: root }\n");
+	cr_assert_eq(config->access_count, 2);
+	const struct access_rule *web = &config->access[0], *root = &config->access[1];
+	cr_assert_eq(web->id, 33);
+	cr_assert(web->uid && !web->gid);
+	cr_assert_str_eq(web->methods[0], "get");
+	cr_assert_str_eq(web->methods[1], "mget");
+	cr_assert_null(web->methods[2]);
+	cr_assert_str_eq(web->keyspaces[0], "a");
+	cr_assert_null(web->keyspaces[1]);
+	cr_assert_eq(root->id, 0);
+	cr_assert(root->gid && !root->uid && !root->methods && !root->keyspaces);
+	config_free(config);
+	REFUSE({ GOOD "access: [ { uid: 1, methods: [ get, fetch ] } ]\n",
+		 "3:30: access[0].methods: there is no method \"fetch\"" });
+}
+
 Test(config, a_metrics_address_is_checked)
 {
 	struct config *config = accept(GOOD "metrics: { listen: \"[::1]:9633\" }\n");
@@ -480,11 +502,9 @@ Test(config, a_metrics_address_is_checked)
 
 Test(config, what_later_versions_bring_is_refused_by_name)
 {
-	REFUSE({ GOOD "warm: [ { name: a } ]\naccess: [ { uid: 0 } ]\n",
+	REFUSE({ GOOD "warm: [ { name: a } ]\n",
 		 "3:7: warm: is not yet supported in this version; it will be the plans that warm "
-		 "keys up\n"
-		 "4:9: access: is not yet supported in this version; it will be who may call "
-		 "what" });
+		 "keys up" });
 }
 
 Test(config, what_is_no_plain_yaml_is_refused_with_its_place)

@@ -31,12 +31,14 @@ class Closed(Exception):
 class Client:
     """One connection. Requests may overlap: `send` gives an id, `receive` waits for its reply."""
 
-    def __init__(self, path, timeout=None):
+    def __init__(self, path, timeout=None, connected=None):
+        """`connected`: a socket that is, in place of a path."""
         self.timeout = timeout or PATIENCE_S
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket = connected or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(self.timeout)
         try:
-            self.socket.connect(str(path))
+            if not connected:
+                self.socket.connect(str(path))
         except BaseException:
             self.socket.close()
             raise
