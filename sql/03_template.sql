@@ -26,8 +26,8 @@ BEGIN
 		args := args + 1;
 		IF part IS NULL THEN
 			problem := format('"%s" is no argument: {column} or plain text is', rest);
-		ELSIF part[2] ~ '%(?![0-9A-Fa-f]{2})' THEN
-			problem := format('"%s" has a %% that two hex digits do not follow', part[2]);
+		ELSIF part[2] ~ '%(?!3A|25)' THEN
+			problem := format('"%s" has a %% that is neither %%3A nor %%25: nothing else is encoded', part[2]);
 		ELSIF args > 16 THEN
 			problem := 'a key has at most 16 arguments';
 		ELSE
@@ -76,7 +76,6 @@ BEGIN
 	FOR part IN SELECT regexp_matches(substr(key_template, length(keyspace) + 1), ':(?:\{([^{}]+)\}|([^:{}]+))', 'g') LOOP
 		expression := expression || ' || ' || quote_literal(':');
 		IF part[2] IS NOT NULL THEN
-			-- As it is, but for the case of its hex digits, and what needs no encoding.
 			expression := expression || ' || ' || quote_literal(part[2]);
 			CONTINUE;
 		END IF;

@@ -199,6 +199,14 @@ static void check_config(const struct scope *scope, void *object)
 			scope, "origin",
 			"fleet is %d, but with store.url \"none\" nothing is shared; expected 1",
 			config->origin.fleet);
+	bool follows = false;
+	for (size_t i = 0; i < config->keyspaces_count; i++)
+		follows |= config->keyspaces[i].on_change != ON_CHANGE_IGNORE;
+	if (scope_written(scope, "feed") && scope_good(scope, "keyspaces") && !follows)
+		scope_error(
+			scope, "feed",
+			"has no effect: no keyspace says what a change does; expected on_change "
+			"in one of them");
 	if (scope_good(scope, "keyspaces") && config->keyspaces_count == 0)
 		scope_warning(scope, "keyspaces",
 			      "is empty: every request will be answered with unknown_keyspace");
@@ -208,6 +216,7 @@ static void check_config(const struct scope *scope, void *object)
 
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 static const char *const formats[] = { "text", "json", NULL };
+static const char *const on_changes[] = { "ignore", "refresh", "expire", "invalidate", NULL };
 static const char *const no[] = { "false", NULL };
 static const char *const no_items[] = { "[]", NULL };
 
@@ -269,6 +278,23 @@ static const struct field near_fields[] = {
 		      "after its last sign of life; 0: each read looks.")),
 };
 static const struct schema near_schema = SCHEMA(near_fields, near_policy, NULL);
+
+static const struct field feed_fields[] = {
+	TEXT("dsn", feed_policy, dsn, SECRET, RANGE(1, 8192),
+	     FORM("a libpq connection string, such as \"service=app\""),
+	     HELP("How to reach the database whose log of changes is read, past any pooler; "
+		  "without it, "
+		  "origin.dsn.")),
+	DURATION("poll", feed_policy, poll_us, DEFAULT("1s"), RANGE(10 * UNITS_MS, UNITS_MINUTE),
+		 HELP("How often the log is read where nothing rings: for tables that change "
+		      "without "
+		      "NOTIFY, and in case one is lost.")),
+	DURATION("retention", feed_policy, retention_us, DEFAULT("1h"),
+		 RANGE(UNITS_SECOND, LONGEST),
+		 HELP("How long the log is kept, at least; what no fleet has read yet is kept "
+		      "longer.")),
+};
+static const struct schema feed_schema = SCHEMA(feed_fields, feed_policy, NULL);
 
 static const struct field log_fields[] = {
 	CHOICE("level", config, log_level, levels, LIVE, DEFAULT("info"),
@@ -349,7 +375,16 @@ static const struct field keyspace_fields[] = {
 		 HELP("Over which time the values of a query that has changed are built anew, one "
 		      "key "
 		      "after the other. auto: a minute, or `fresh` where that is less.")),
-	LATER("on_change", HELP("it will be what a change of the row does to the value")),
+	CHOICE("on_change", policy, on_change, on_changes, DEFAULT("ignore"),
+	       HELP("What a change of the rows does to the value, once it is committed; their "
+		    "tables "
+		    "are tracked by `segar.track`. `refresh`: it is fresh no more, and refreshed "
+		    "at "
+		    "once where it is read a lot. `expire`: it is fresh no more, and refreshed "
+		    "when it "
+		    "is asked for. `invalidate`: nor is it served stale. `ignore`: nothing, it "
+		    "lives "
+		    "as long as it is fresh.")),
 	LATER("batch", HELP("it will be a query that builds many keys at once")),
 };
 const struct schema config_keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
@@ -361,6 +396,10 @@ static const struct field config_fields[] = {
 	MAP("origin", config, origin, &origin_schema,
 	    HELP("PostgreSQL, and how much of it may be used.")),
 	MAP("near", config, near, &near_schema, HELP("The cache in the daemon's own memory.")),
+	MAP("feed", config, feed, &feed_schema,
+	    HELP("How the daemon hears of changes of the rows that values come from; for keyspaces "
+		 "with "
+		 "`on_change`.")),
 	PART("log", &log_schema, HELP("What the daemon writes to stderr.")),
 	PART("metrics", &metrics_schema, HELP("What monitors read.")),
 	MAP("limits", config, limits, &limits_schema,

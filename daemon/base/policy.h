@@ -16,6 +16,14 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
+/* What a change of its rows does to a value. */
+enum on_change {
+	ON_CHANGE_IGNORE,  /* nothing: it lives as long as it is fresh */
+	ON_CHANGE_REFRESH, /* it is fresh no more, and refreshed at once where it is read a lot */
+	ON_CHANGE_EXPIRE,  /* it is fresh no more, and refreshed when it is asked for */
+	ON_CHANGE_INVALIDATE, /* nor may it be served stale */
+};
+
 /* Where policies live, and who holds them. On the loop's thread. */
 struct policy_home {
 	uint32_t refs;
@@ -38,6 +46,7 @@ struct policy {
 	int64_t build_timeout_us;
 	int64_t lease_us; /* how long a lease lasts unless it is renewed; 0: by the build times */
 	int64_t changeover_us; /* over which time values of a changed query go; 0: by fresh_us */
+	enum on_change on_change;
 	struct value *default_value; /* owned reference; the static degraded value, or NULL */
 	/* Where the keyspace stands in the file, for messages at run time. */
 	int line;
@@ -72,6 +81,13 @@ struct near_policy {
 	size_t memory;    /* bytes, all of the near cache's own cost included */
 };
 
+/* How the daemon hears of changes. */
+struct feed_policy {
+	char *dsn;            /* owned; the database whose log is read; NULL: the origin's */
+	int64_t poll_us;      /* how often it is read without a bell */
+	int64_t retention_us; /* how long it is kept at least */
+};
+
 struct limits_policy {
 	int connections;             /* open client connections */
 	int requests;                /* requests that wait, over all connections */
@@ -91,6 +107,7 @@ struct config {
 	char *store_prefix; /* owned; sets this fleet apart: part of its advisory locks' names */
 	struct origin_policy origin;
 	struct near_policy near;
+	struct feed_policy feed;
 	char *metrics_listen; /* owned; as base/endpoint.h reads it; NULL: nowhere */
 	char *state_dir;      /* owned; or NULL: nothing is kept */
 	struct limits_policy limits;

@@ -217,7 +217,8 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 			flight->reason = REASON_UNAVAILABLE;
 		if (op->outcome == STORE_REFUSED)
 			ENGINE_COUNT(engine, flight->key.keyspace, saves_refused);
-		if (flight->floor < op->floor)
+		/* What the store has taken as fresh is, whatever was asked before. */
+		if (op->outcome == STORE_DONE || flight->floor < op->floor)
 			flight->floor = op->floor;
 	}
 	bool again = flight->hold_next && !flight->stop && !flight_is_background(flight, now_us);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "core/answer.h"
 #include "core/building.h"
+#include "core/changing.h"
 #include "core/chores.h"
 #include "core/course.h"
 #include "core/engine_waiters.h"
@@ -502,7 +503,11 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 		course_on_renewed(engine, event->flight, now_us);
 		break;
 	case EVENT_CHANGED:
-		told_changed(engine, &event->told.key, event->told.fence, event->told.hard, now_us);
+		changing_on_invalidated(engine, &event->told.key, event->told.fence,
+					event->told.hard, now_us);
+		break;
+	case EVENT_ROW:
+		changing_on_row(engine, &event->row.key, event->row.change, now_us, effects);
 		break;
 	case EVENT_SETTLED:
 		told_settled(engine, &event->told.key, event->told.fence, now_us, effects);

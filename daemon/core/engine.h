@@ -10,6 +10,7 @@
  *     tenure.c    the lease and its renewals
  *     building.c  the permit, the build, and what came of it
  *     landing.c   the end: what the near cache keeps, and what it is counted as
+ *   changing.c  changes of keys: what they do to the near cache and to flights
  *   told.c      what the store tells by itself
  *   wake.c      answering those who wait
  *   roster.c    the keyspaces there are; keyspace.c: what their policies make of entries
@@ -125,6 +126,7 @@ enum event_type {
 	EVENT_RENEWED, /* flight: its renew_op is answered */
 	EVENT_BUILT,   /* flight: its build is answered */
 	EVENT_CHANGED, /* key, fence, hard: it has a new floor */
+	EVENT_ROW,     /* row: the same by a change of a row that it is built from */
 	EVENT_SETTLED, /* key, fence: another daemon's lease of it ended, or it stored an entry */
 	EVENT_EPOCH,   /* epoch: the keyspace has one more */
 	EVENT_DEFINED, /* defined: the fleet's definition of the keyspace */
@@ -155,6 +157,10 @@ struct event {
 			uint64_t fence;
 			bool hard;
 		} told;
+		struct {
+			struct key key;
+			const struct row_change *change;
+		} row;
 		int64_t until_us;
 		struct {
 			struct keyspace *keyspace;

@@ -66,14 +66,21 @@ void flight_move(struct flight *flight, enum flight_state to)
 	flight->state = to;
 }
 
+bool flight_is_told_of(const struct flight *flight, const struct entry *entry)
+{
+	return flight->told.floor != 0 &&
+	       !row_change_is_in(&flight->told, entry, flight->key.keyspace->policy->single_row);
+}
+
 bool flight_is_dirty(const struct flight *flight)
 {
-	return flight->floor >= flight->result.fence;
+	bool below = flight->source != SOURCE_STORE && flight->floor >= flight->result.fence;
+	return below || flight_is_told_of(flight, &flight->result);
 }
 
 bool flight_is_forbidden(const struct flight *flight)
 {
-	return flight->hard_floor >= flight->result.fence;
+	return flight_is_dirty(flight) && flight->hard_floor >= flight->result.fence;
 }
 
 bool flight_built_after(const struct flight *flight, const struct request *request)

@@ -93,9 +93,11 @@ struct flight {
 	bool away;           /* the shared store is: all this is this daemon's own */
 	bool asked_anew;     /* for a lease, since the store gave a permit but had given none */
 	uint64_t load_fence; /* the claim's at load: a greater one was leased after that */
-	uint64_t floor;      /* builds of no greater fence are not known to be after a change */
-	uint64_t
-		hard_floor; /* the same of hard changes: what is below is not served stale either */
+	uint64_t floor;      /* the claim's: builds of no greater fence are not known to be after a
+				change */
+	struct row_change told; /* the last change told, of all since it began; floor 0: none */
+	bool told_of_row;       /* … one of them was a row's */
+	uint64_t hard_floor;    /* of the last hard one: what is below is not served stale either */
 
 	/* What the waiters want together. */
 	bool want_newer;     /* built after they came */
@@ -153,7 +155,12 @@ void flight_free(struct flight *flight);
 /* The only writer of flight->state: checks that the move is allowed. */
 void flight_move(struct flight *flight, enum flight_state to);
 
-/* Whether the flight's result is overtaken by a change: its fence is not above the key's floor. */
+/* Whether an entry, the result or one that the store has, is overtaken by a change told since. What
+   the store knows of changes it has entered in what it answers. */
+bool flight_is_told_of(const struct flight *flight, const struct entry *entry);
+
+/* Whether the flight's result is overtaken by a change: its fence is not above the key's floor, and
+   it does not contain the change. */
 bool flight_is_dirty(const struct flight *flight);
 
 /* Whether that change was a hard one. */

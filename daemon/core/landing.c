@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "core/answer.h"
 #include "core/calls.h"
+#include "core/changing.h"
 #include "core/course.h"
 #include "core/ledger.h"
 #include "core/loading.h"
@@ -51,7 +52,8 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 	if (ne && entry_phase(&ne->entry, now_us) != ENTRY_DEAD &&
 	    !entry_supersedes(&flight->result, &ne->entry, policy->single_row))
 		return;
-	if (flight_is_dirty(flight)) {
+	bool overtaken = flight_is_dirty(flight);
+	if (overtaken) {
 		if (flight_is_forbidden(flight)) {
 			landing_outdate(engine, flight, now_us);
 			return;
@@ -61,6 +63,8 @@ static void keep_result(struct engine *engine, struct flight *flight, int64_t no
 	keyspace_judge(flight->key.keyspace, &flight->result,
 		       key_public_hash(flight->key.bytes, flight->key.len));
 	ne = near_put(&engine->near, &flight->key, &flight->result, now_us);
+	if (ne && overtaken && flight->told_of_row && flight->build_seq != 0)
+		ne->retry_at_us = flight->result.generated_at_us + CHANGING_AGAIN_US;
 	if (ne)
 		loading_confirm(engine, ne,
 				calls_are_vouched(engine, flight, flight->result.fence));

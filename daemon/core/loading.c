@@ -56,9 +56,10 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	const struct policy *policy = flight->key.keyspace->policy;
 	keyspace_judge(flight->key.keyspace, entry,
 		       key_public_hash(flight->key.bytes, flight->key.len));
-	if (flight->floor >= entry->fence && !entry->changed)
+	bool told = flight_is_told_of(flight, entry);
+	if (told && !entry->changed)
 		entry_soft_expire(entry, now_us, policy->stale_us);
-	if (flight->hard_floor >= entry->fence)
+	if (told && flight->hard_floor >= entry->fence)
 		entry->stale_until_us = entry->fresh_until_us;
 
 	if (ne && ne->entry.fence == entry->fence) {
@@ -125,7 +126,9 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 	const struct store_op *op = &flight->op;
 	int64_t stale_us = flight->key.keyspace->policy->stale_us;
 
-	if (ne && flight->floor >= ne->entry.fence && !ne->entry.changed)
+	/* What the store has itself, it has judged itself. */
+	bool is_same = ne && op->has_entry && op->entry.fence == ne->entry.fence;
+	if (ne && !is_same && flight->floor >= ne->entry.fence && !ne->entry.changed)
 		entry_soft_expire(&ne->entry, now_us, stale_us);
 	if (op->away)
 		return take_near(flight, ne, now_us);

@@ -227,6 +227,14 @@ static void on_changed(void *impl, const char *bytes, size_t len, uint64_t floor
 		dispatch(impl, &event);
 }
 
+static void on_row_changed(void *impl, const char *bytes, size_t len,
+			   const struct row_change *change)
+{
+	struct event event = { .type = EVENT_ROW, .row = { .change = change } };
+	if (find_key(impl, bytes, len, &event.row.key))
+		dispatch(impl, &event);
+}
+
 static void on_trusted(void *impl, int64_t until_us)
 {
 	dispatch(impl, &(struct event){ .type = EVENT_TRUSTED, .until_us = until_us });
@@ -258,6 +266,7 @@ struct store_listener pump_listener(struct pump *pump)
 	return (struct store_listener){ .impl = pump,
 					.settled = on_settled,
 					.changed = on_changed,
+					.row_changed = on_row_changed,
 					.epoch = on_epoch,
 					.defined = on_defined,
 					.trusted = on_trusted };

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "core/change.h"
 #include "core/entry.h"
 #include "core/failure.h"
 #include "core/keyspace.h"
@@ -121,6 +122,10 @@ struct store_listener {
 	/* The key changed or was invalidated: what was built under a fence of at most `floor` is
 	   not fresh any more; `hard`: nor may it be served stale. */
 	void (*changed)(void *impl, const char *key, size_t len, uint64_t floor, bool hard);
+
+	/* The same for a change of a row that the key is built from, told by the origin's log. */
+	void (*row_changed)(void *impl, const char *key, size_t len,
+			    const struct row_change *change);
 
 	/* The keyspace has an epoch: core/epoch.h. */
 	void (*epoch)(void *impl, const char *keyspace, size_t len, int64_t moment_us,

@@ -14,11 +14,14 @@
 #include "base/log.h"
 #include "core/pump.h"
 #include "ops/metrics.h"
+#include "ops/own_changes.h"
 #include "ops/service.h"
 #include "ops/status.h"
 #include "ops/stores.h"
+#include "origin/feed.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
+#include "store/changes.h"
 
 enum {
 	DRAIN_MS = 5000,  /* for waiting requests, after SIGTERM */
@@ -42,6 +45,10 @@ struct daemon {
 	struct pool *pool;
 	struct engine *engine;
 	struct pump pump;
+	struct feed *feed; /* NULL: no keyspace follows changes, or it has ended */
+	uint64_t feed_seed;
+	bool has_own_changes; /* for the feed, where nothing is shared: */
+	struct own_changes own_changes;
 	struct server server;
 	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
 	struct metrics metrics;
@@ -122,6 +129,16 @@ static void put_redis_stats(struct redis_store *redis, struct stat_sink *sink)
 	}
 }
 
+static void put_feed_stats(const struct feed *feed, struct stat_sink *sink)
+{
+	struct feed_stats stats;
+	feed_get_stats(feed, &stats);
+	sink->put(sink, "feed_following", stats.following);
+#define X(name) sink->put(sink, "feed_" #name, (int64_t)stats.name);
+	FEED_STAT_MAP(X)
+#undef X
+}
+
 static void about_stats(void *impl, struct stat_sink *sink)
 {
 	struct daemon *daemon = impl;
@@ -135,6 +152,8 @@ static void about_stats(void *impl, struct stat_sink *sink)
 	sink->put(sink, "origin_concurrency", origin->concurrency);
 	sink->put(sink, "origin_budget_per_min", (int64_t)(origin->budget_per_s * 60 + 0.5));
 	sink->put(sink, "claims", memory_store_claims(daemon->stores.memory));
+	if (daemon->feed)
+		put_feed_stats(daemon->feed, sink);
 	if (daemon->stores.redis)
 		put_redis_stats(daemon->stores.redis, sink);
 }
@@ -165,12 +184,29 @@ static void on_stores_closed(void *arg)
 	close_handles(arg);
 }
 
+/* Once neither the pump nor the feed asks them for anything any more. */
+static void close_stores(struct daemon *daemon)
+{
+	if (daemon->pool || daemon->feed)
+		return;
+	if (daemon->has_own_changes)
+		own_changes_close(&daemon->own_changes);
+	stores_close(&daemon->stores, on_stores_closed);
+}
+
 static void on_pool_closed(struct pool *pool, void *arg)
 {
 	struct daemon *daemon = arg;
 	(void)pool;
 	daemon->pool = NULL;
-	stores_close(&daemon->stores, on_stores_closed);
+	close_stores(daemon);
+}
+
+static void on_feed_closed(void *arg)
+{
+	struct daemon *daemon = arg;
+	daemon->feed = NULL;
+	close_stores(daemon);
 }
 
 static void on_server_closed(struct server *server)
@@ -198,6 +234,9 @@ static void stop(struct daemon *daemon, int number)
 	uv_timer_stop(&daemon->status_timer);
 	metrics_close(&daemon->metrics);
 	service_stopping();
+	if (daemon->feed)
+		feed_close(daemon->feed, on_feed_closed,
+			   daemon); /* another may take over at once */
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
 		return;
@@ -370,6 +409,37 @@ static bool open_metrics(struct daemon *daemon)
 	return false;
 }
 
+/* The reader of the log of changes, if any keyspace follows it. */
+static bool open_feed(struct daemon *daemon)
+{
+	const struct config *config = daemon->config;
+	struct redis_store *redis = daemon->stores.redis;
+	struct feed_options options = {
+		.dsn = config->feed.dsn ? config->feed.dsn : config->origin.dsn,
+		.fleet = redis ? config->store_prefix : NULL,
+		.policies = config->keyspaces,
+		.policies_count = config->keyspaces_count,
+		.poll_us = config->feed.poll_us,
+		.retention_us = config->feed.retention_us,
+		.seed = daemon->feed_seed,
+	};
+	if (!feed_is_wanted(config->keyspaces, config->keyspaces_count))
+		return true;
+	if (redis) {
+		options.store = redis_store_changes(redis);
+	} else {
+		daemon->own_changes.engine = daemon->engine;
+		daemon->own_changes.memory = daemon->stores.memory;
+		daemon->own_changes.listener = pump_listener(&daemon->pump);
+		daemon->own_changes.now_us = host_now_us;
+		daemon->own_changes.arg = daemon;
+		own_changes_open(&daemon->own_changes, &daemon->loop);
+		daemon->has_own_changes = true;
+		options.store = own_changes_iface(&daemon->own_changes);
+	}
+	return feed_create(&daemon->loop, &options, &daemon->feed) == 0;
+}
+
 /* The stores are in touch, or won't be for now: requests can be served. */
 static void on_stores_opened(void *arg)
 {
@@ -388,13 +458,19 @@ static void on_stores_opened(void *arg)
 		return;
 	}
 	pool_probe(daemon->pool, NULL, NULL);
+	if (!open_feed(daemon)) {
+		refuse_to_start("there is too little memory");
+		daemon->code = EXIT_CONFIG;
+		stop(daemon, 0);
+		return;
+	}
 	say_ready(daemon);
 }
 
 static void open_parts(struct daemon *daemon)
 {
 	uint8_t secret[KEY_SECRET_LEN];
-	uint64_t seeds[2];
+	uint64_t seeds[3];
 	char text[WHY_MAX];
 	const char *why = "the system has no randomness";
 	daemon->code = EXIT_CONFIG;
@@ -413,6 +489,7 @@ static void open_parts(struct daemon *daemon)
 		refuse_to_start("there is too little memory");
 		pool_close(daemon->pool, on_pool_closed, daemon);
 	} else {
+		daemon->feed_seed = seeds[2];
 		daemon->code = EXIT_OK;
 	}
 }
@@ -447,6 +524,8 @@ const char *daemon_check(const struct config *config)
 		hidden ? store_url_parse(config->store_url, &url) : stores_read_url(config, &url);
 	if (!why && pool_check_dsn(config->origin.dsn) != 0)
 		why = "origin.dsn is no connection string that libpq can read";
+	if (!why && config->feed.dsn && pool_check_dsn(config->feed.dsn) != 0)
+		why = "feed.dsn is no connection string that libpq can read";
 	return why;
 }
 

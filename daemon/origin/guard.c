@@ -42,6 +42,11 @@ const char GUARD_SYSTEM_SQL[] =
 	" ELSE ('x' || substr(pg_catalog.pg_walfile_name("                                         \
 	"pg_catalog.pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer END"
 
+const char GUARD_HISTORY_SQL[] =
+	"SELECT system_identifier, " TIMELINE " FROM pg_catalog.pg_control_system() WHERE " MAY(
+		"pg_control_checkpoint()") " AND " MAY("pg_control_recovery()") " AND " //
+	MAY("pg_walfile_name(pg_lsn)") " AND " MAY("pg_current_wal_insert_lsn()");
+
 const char GUARD_EVICT_SQL[] =
 	"SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_locks l"
 	" JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid AND a.datid = l.database"

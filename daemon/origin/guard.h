@@ -66,6 +66,9 @@ char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, u
    `has_timeline` needs. An error where it may not read the identifier itself. */
 extern const char GUARD_SYSTEM_SQL[];
 
+/* The same with the timeline, an integer, beside it. */
+extern const char GUARD_HISTORY_SQL[];
+
 /* Ends the sessions, of our own role and name, that hold a lock although their time is over: that
  * took more than GUARD_EVICT_LIMIT ms, or that hang in writing to a client which does not read, and
  * so notice neither their timeout nor a cancel. One row for each that was ended.

@@ -3,7 +3,8 @@
  *   PREFIX e:{KEY}          the key's entry        PREFIX {fleet}:permits   rate and slots
  *   PREFIX c:{KEY}          the key's claim        PREFIX {fleet}:places    heartbeats
  *   PREFIX changes:DB       the channel            PREFIX {fleet}:holders   whose place is whose
- *                                                  PREFIX {fleet}:era, {fleet}:beat, {fleet}:epochs
+ *                                                  PREFIX {fleet}:era, {fleet}:beat,
+ * {fleet}:epochs, {fleet}:feed
  *
  * What is in braces decides on the Cluster slot: so that those of others have no say, braces in the
  * prefix and in the key are written %7B and %7D, which no canonical key holds. Channels, unlike
@@ -27,6 +28,7 @@ struct keys {
 	char era[KEYS_FLEET_MAX];
 	char beat[KEYS_FLEET_MAX];
 	char epochs[KEYS_FLEET_MAX];
+	char feed[KEYS_FLEET_MAX];
 	char channel[KEYS_FLEET_MAX];
 
 	/* Of one key: until the next keys_name. */

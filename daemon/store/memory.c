@@ -225,16 +225,17 @@ static void do_release(struct memory_store *memory, struct store_op *op, int64_t
 	claim_settle(memory, claim, now_us);
 }
 
-static void do_invalidate(struct memory_store *memory, struct store_op *op, int64_t now_us)
+static uint64_t change(struct memory_store *memory, const struct key *key, int64_t now_us)
 {
-	struct claim *claim = claim_find(memory, &op->key);
-	op->fence = next_fence(memory, claim ? claim->fence : 0, now_us);
+	struct claim *claim = claim_find(memory, key);
+	uint64_t floor = next_fence(memory, claim ? claim->fence : 0, now_us);
 	if (!claim)
-		return;
+		return floor;
 	/* A change may have mended what failed. */
 	claim_forget_failure(memory, claim);
 	claim->streak_until_us = 0;
 	claim_settle(memory, claim, now_us);
+	return floor;
 }
 
 /* The slot that is free first, or whose turn it is; `ret_taken`: background ones in use. */
@@ -307,7 +308,7 @@ static void carry_out(struct memory_store *memory, struct store_op *op, int64_t 
 		do_release(memory, op, now_us);
 		break;
 	case STORE_INVALIDATE:
-		do_invalidate(memory, op, now_us);
+		op->fence = change(memory, &op->key, now_us);
 		break;
 	case STORE_EPOCH:
 		op->moment_us = now_us; /* there is nobody else to tell */
@@ -375,6 +376,11 @@ void memory_store_free(struct memory_store *memory)
 struct store memory_store_iface(struct memory_store *memory)
 {
 	return (struct store){ .impl = memory, .submit = memory_submit };
+}
+
+uint64_t memory_store_change(struct memory_store *memory, const struct key *key)
+{
+	return change(memory, key, memory->host.now_us(memory->host.impl));
 }
 
 uint32_t memory_store_claims(const struct memory_store *memory)

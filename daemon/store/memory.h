@@ -44,5 +44,9 @@ struct store memory_store_iface(struct memory_store *memory);
 /* Carries out and answers what was submitted before this call. */
 void memory_store_turn(struct memory_store *memory);
 
+/* A row of the key has changed: forgets its remembered failure. The floor: the fence that all of
+   its builds up to now are not above. */
+uint64_t memory_store_change(struct memory_store *memory, const struct key *key);
+
 /* Claims held at this moment, for tests and `stats`. */
 uint32_t memory_store_claims(const struct memory_store *memory);

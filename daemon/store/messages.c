@@ -8,22 +8,28 @@ enum {
 	FORMAT = 1,
 	HEAD_LEN = 4,
 	KEY_HEAD_LEN = 8 + 1 + 4,
+	ROW_HEAD_LEN = 8 + 1 + 8 + 4,
 	BEAT_LEN = HEAD_LEN + 8 + 8,
 	EPOCH_HEAD_LEN = HEAD_LEN + 8 + 8 + 4,
 };
 
-static bool keys_are_whole(const unsigned char *at, size_t len, uint32_t count)
+static uint32_t head_len(enum message_kind kind)
+{
+	return kind == MESSAGE_ROW ? ROW_HEAD_LEN : KEY_HEAD_LEN;
+}
+
+static bool keys_are_whole(const unsigned char *at, size_t len, uint32_t count, uint32_t head)
 {
 	if (count == 0 || count > MESSAGE_KEYS_MAX)
 		return false;
 	for (; count > 0; count--) {
-		if (len < KEY_HEAD_LEN)
+		if (len < head)
 			return false;
-		uint32_t key_len = record_get_u32(at + 9);
-		if (key_len == 0 || key_len > KEY_TEXT_MAX || key_len > len - KEY_HEAD_LEN)
+		uint32_t key_len = record_get_u32(at + head - 4);
+		if (key_len == 0 || key_len > KEY_TEXT_MAX || key_len > len - head)
 			return false;
-		at += KEY_HEAD_LEN + key_len;
-		len -= KEY_HEAD_LEN + key_len;
+		at += head + key_len;
+		len -= head + key_len;
 	}
 	return len == 0;
 }
@@ -55,10 +61,13 @@ static bool read_epoch(const unsigned char *at, size_t len, struct message *mess
 
 static bool read_keys(const unsigned char *at, size_t len, struct message *message)
 {
-	message->kind = at[0] == 's' ? MESSAGE_SETTLED : MESSAGE_CHANGED;
+	message->kind = at[0] == 's'   ? MESSAGE_SETTLED
+			: at[0] == 'c' ? MESSAGE_CHANGED
+				       : MESSAGE_ROW;
 	message->keys_count = (uint32_t)at[2] << 8 | at[3];
 	message->next = at + HEAD_LEN;
-	return keys_are_whole(message->next, len - HEAD_LEN, message->keys_count);
+	return keys_are_whole(message->next, len - HEAD_LEN, message->keys_count,
+			      head_len(message->kind));
 }
 
 bool message_read(const void *bytes, size_t len, struct message *ret_message)
@@ -72,7 +81,7 @@ bool message_read(const void *bytes, size_t len, struct message *ret_message)
 		good = read_beat(at, len, &message);
 	else if (at[1] == FORMAT && at[0] == 'e')
 		good = read_epoch(at, len, &message);
-	else if (at[1] == FORMAT && (at[0] == 's' || at[0] == 'c'))
+	else if (at[1] == FORMAT && (at[0] == 's' || at[0] == 'c' || at[0] == 'v'))
 		good = read_keys(at, len, &message);
 	if (good)
 		*ret_message = message;
@@ -82,12 +91,17 @@ bool message_read(const void *bytes, size_t len, struct message *ret_message)
 struct message_key message_next(struct message *message)
 {
 	const unsigned char *at = message->next;
+	uint32_t head = head_len(message->kind);
 	CHECK(message->keys_count > 0);
-	struct message_key key = { .bytes = (const char *)at + KEY_HEAD_LEN,
-				   .len = record_get_u32(at + 9),
+	struct message_key key = { .bytes = (const char *)at + head,
+				   .len = record_get_u32(at + head - 4),
 				   .fence = record_get_u64(at),
-				   .hard = at[8] != 0 };
+				   .hard = at[8] & 1 };
+	if (message->kind == MESSAGE_ROW) {
+		key.has_version = at[8] & 2;
+		key.version = (int64_t)record_get_u64(at + 9);
+	}
 	message->keys_count--;
-	message->next = at + KEY_HEAD_LEN + key.len;
+	message->next = at + head + key.len;
 	return key;
 }

@@ -4,6 +4,9 @@
  *
  *   's' settled   for each key: u64 fence, u8 0, u32 length, the key
  *   'c' changed   for each key: u64 floor, u8 hard, u32 length, the key
+ *   'v' row       the same of a row's change, where an entry of that version contains it: for each
+ *                 key: u64 floor, u8 flags (1 hard, 2 the version tells), i64 version, u32 length,
+ *                 the key
  *   'e' epoch     i64 moment, i64 spread, u32 length, the keyspace: one of them
  *   'b' beat      u64 number, i64 when it was published (µs of the store's clock)
  *
@@ -24,6 +27,7 @@ enum { MESSAGE_KEYS_MAX = 1000 };
 enum message_kind {
 	MESSAGE_SETTLED,
 	MESSAGE_CHANGED,
+	MESSAGE_ROW,
 	MESSAGE_EPOCH,
 	MESSAGE_BEAT,
 	MESSAGE_FOREIGN,
@@ -37,15 +41,17 @@ struct message {
 	int64_t spread_us;       /* EPOCH */
 	const char *keyspace;    /* EPOCH; borrows the message */
 	uint32_t keyspace_len;
-	uint32_t keys_count;       /* SETTLED, CHANGED */
+	uint32_t keys_count;       /* SETTLED, CHANGED, ROW */
 	const unsigned char *next; /* of the keys; borrows the message */
 };
 
 struct message_key {
 	const char *bytes; /* borrows the message */
 	uint32_t len;
-	uint64_t fence; /* SETTLED: of the entry that is there; CHANGED: the floor */
+	uint64_t fence; /* SETTLED: of the entry that is there; CHANGED, ROW: the floor */
 	bool hard;
+	bool has_version; /* ROW */
+	int64_t version;
 };
 
 /* Reads a message; false where it is malformed. */

@@ -94,6 +94,7 @@ void news_on_message(struct redis_store *redis, const char *bytes, size_t len)
 		return;
 	case MESSAGE_SETTLED:
 	case MESSAGE_CHANGED:
+	case MESSAGE_ROW:
 		break;
 	}
 	while (message.keys_count > 0) {
@@ -102,5 +103,11 @@ void news_on_message(struct redis_store *redis, const char *bytes, size_t len)
 			listener->settled(listener->impl, key.bytes, key.len, key.fence);
 		if (message.kind == MESSAGE_CHANGED && listener->changed)
 			listener->changed(listener->impl, key.bytes, key.len, key.fence, key.hard);
+		if (message.kind == MESSAGE_ROW && listener->row_changed)
+			listener->row_changed(listener->impl, key.bytes, key.len,
+					      &(struct row_change){ .floor = key.fence,
+								    .hard = key.hard,
+								    .has_version = key.has_version,
+								    .version = key.version });
 	}
 }

@@ -289,6 +289,7 @@ static void redis_on_turn(uv_idle_t *handle)
 	CHECK(uv_idle_stop(handle) == 0);
 	if (redis->epochs_untold)
 		news_tell_epochs(redis);
+	changes_turn(redis);
 	redis_go_on(redis);
 	/* Answers submit anew: those wait for the next turn. */
 	for (size_t n = redis->answered.count; n > 0; n--) {
@@ -297,7 +298,7 @@ static void redis_on_turn(uv_idle_t *handle)
 		op->done(op);
 	}
 	bool done = redis->closing && redis->links_open == 0 && redis->errands == 0 &&
-		    list_empty(&redis->answered);
+		    list_empty(&redis->answered) && !redis->changes.op;
 	if (done && !uv_is_closing((uv_handle_t *)handle)) {
 		uv_close((uv_handle_t *)handle, redis_on_gone);
 		uv_close((uv_handle_t *)&redis->pulse.timer, redis_on_gone);

@@ -58,7 +58,9 @@ struct redis_options {
 	X(messages, "messages from other daemons")                                                 \
 	X(messages_bad, "of these, not understood")                                                \
 	X(trust_breaks, "gaps in the heartbeats")                                                  \
-	X(clock_jumps, "jumps of the shared store's clock")
+	X(clock_jumps, "jumps of the shared store's clock")                                        \
+	X(changes, "changes of the origin's log that this daemon had applied")                     \
+	X(changes_touched, "of these, where a value or a lease was touched")
 
 struct redis_stats {
 	const char *state; /* "up"; or "down", then `error` says why; static */

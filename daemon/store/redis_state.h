@@ -4,12 +4,14 @@
  *   verbs.c     operations as scripts' arguments, and replies as answers
  *   pulse.c     what the daemon asks for itself: time, place, trust, amends
  *   news.c      what the fleet publishes
+ *   changes.c   changes of the origin's log
  */
 #pragma once
 
 #include "base/rng.h"
 #include "store/alone.h"
 #include "store/amends.h"
+#include "store/changes.h"
 #include "store/epoch_book.h"
 #include "store/era.h"
 #include "store/fleet_clock.h"
@@ -51,6 +53,15 @@ struct pulse {
 	bool is_beating;          /* it is this daemon that publishes */
 };
 
+/* Changes of the origin's log, on their way. */
+struct redis_changes {
+	struct script_call call;
+	struct change_call *op; /* borrowed; NULL: none */
+	bool failed;            /* it was not sent: to be told on the next turn */
+	unsigned char *form;    /* owned; of the call */
+	size_t form_len;
+};
+
 struct redis_store {
 	uv_loop_t *loop;
 	struct store_url url;
@@ -78,6 +89,7 @@ struct redis_store {
 	int64_t trusted_until_us; /* now's clock */
 	struct amends amends;
 	struct pulse pulse;
+	struct redis_changes changes;
 
 	struct list waiting;  /* of struct errand: not sent yet */
 	struct list answered; /* of struct store_op: to be told */
@@ -127,6 +139,9 @@ void pulse_greet(struct redis_store *redis); /* control is greeting: time first,
 void pulse_ready(struct redis_store *redis); /* control is ready */
 void pulse_down(struct redis_store *redis);  /* control is lost */
 void pulse_close(struct redis_store *redis);
+
+/* changes.c */
+void changes_turn(struct redis_store *redis);
 
 /* news.c */
 void news_on_message(struct redis_store *redis, const char *bytes, size_t len);

@@ -17,7 +17,9 @@
 	X(FREE, free)                                                                              \
 	X(PLACE, place)                                                                            \
 	X(CLOCK, clock)                                                                            \
-	X(BEAT, beat)
+	X(BEAT, beat)                                                                              \
+	X(FOLLOW, follow)                                                                          \
+	X(CHANGE, change)
 
 enum script_name {
 #define X(NAME, name) SCRIPT_##NAME,

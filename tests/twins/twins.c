@@ -82,6 +82,7 @@ static void print_message(FILE *out, const struct heard *heard)
 			(int)message.keyspace_len, message.keyspace, message.moment_us,
 			message.spread_us);
 		return;
+	case MESSAGE_ROW: /* the simulated store has no log of changes */
 	case MESSAGE_FOREIGN:
 		fputs("foreign; ", out);
 		return;

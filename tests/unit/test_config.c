@@ -434,6 +434,22 @@ Test(config, limits_stand_in_order)
 
 #define URL_FORM "expected none, redis://[[user:]password@]host[:port][/db] or unix:///path[?db=N]"
 
+Test(config, a_feed_that_nobody_follows_is_refused)
+{
+	REFUSE({ GOOD "feed: { poll: 2s }\n", "3:7: feed: has no effect: no keyspace says what a "
+					      "change does; expected on_change in "
+					      "one of them" },
+	       { ORIGIN "keyspaces: [ { name: a, query: q, fresh: 1m, on_change: ignore } ]\n"
+			"feed: {}\n",
+		 "3:7: feed: has no effect: no keyspace says what a change does; expected "
+		 "on_change in "
+		 "one of them" },
+	       { ORIGIN "keyspaces: [ { name: a, query: q, fresh: 1m, on_change: renew } ]\n",
+		 "2:57: keyspaces[0].on_change: \"renew\" is not valid; expected ignore, "
+		 "refresh, "
+		 "expire or invalidate" }, );
+}
+
 Test(config, a_store_that_cannot_be_is_refused)
 {
 	REFUSE({ "store: { url: \"http://h\" }\n" GOOD,

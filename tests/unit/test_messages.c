@@ -42,6 +42,37 @@ Test(messages, a_change_says_whether_it_is_hard)
 	cr_assert_eq(key.fence, UINT64_MAX);
 }
 
+Test(messages, a_rows_change_says_which_version_contains_it)
+{
+	struct message message;
+	cr_assert(message_read(BYTES("v\x01\x00\x02"
+				     "\x00\x00\x00\x00\x00\x00\x00\x07\x02"
+				     "\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x03"
+				     "a:1"
+				     "\x00\x00\x00\x00\x00\x00\x00\x08\x01"
+				     "\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x01"
+				     "b"),
+			       &message));
+	cr_assert_eq(message.kind, MESSAGE_ROW);
+	struct message_key key = message_next(&message);
+	cr_assert(key.len == 3 && memcmp(key.bytes, "a:1", 3) == 0 && key.fence == 7);
+	cr_assert(!key.hard && key.has_version && key.version == 42);
+	key = message_next(&message);
+	cr_assert(key.len == 1 && key.bytes[0] == 'b' && key.fence == 8);
+	cr_assert(key.hard && !key.has_version);
+}
+
+Test(messages, a_rows_change_that_is_cut_is_none)
+{
+	static const char whole[] = "v\x01\x00\x01"
+				    "\x00\x00\x00\x00\x00\x00\x00\x07\x02"
+				    "\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x03"
+				    "a:1";
+	struct message message;
+	for (size_t len = 0; len < sizeof(whole) - 1; len++)
+		cr_assert_not(message_read(whole, len, &message), "%zu", len);
+}
+
 Test(messages, a_beat_has_its_number_and_moment)
 {
 	struct message message;

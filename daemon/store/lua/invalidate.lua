@@ -26,7 +26,7 @@ local under_hard = bit.band(claim.flags, HARD) ~= 0 and claim.lease_left > 0 and
 	not below(claim.floor, claim.lease_fence)
 claim.fence = fence_after(now, claim.fence, entry and entry.fence or ZERO, known)
 claim.floor = claim.fence
-claim.flags = bit.band(claim.flags, bit.bnot(HARD)) + ((hard or under_hard) and HARD or 0)
+claim.flags = bit.band(claim.flags, bit.bnot(HARD + BY_ROW)) + ((hard or under_hard) and HARD or 0)
 claim_forget_failure(claim)
 claim_write(KEYS[2], claim, KEYS[1], now)
 publish(channel, 'c', claim.floor, hard and 1 or 0, key)

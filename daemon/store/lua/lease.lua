@@ -14,7 +14,7 @@
 local deadline, token, length, known = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local fence_above, version, fresh = ARGV[5], ARGV[6], ARGV[7] == '1'
 local single_row, era = ARGV[8] == '1', ARGV[9]
-local VALUE_MAX = 16384
+local VALUE_MAX, AGAIN = 16384, 1000000
 
 local now = now_us()
 if now > deadline then return { 'late' } end
@@ -50,6 +50,13 @@ if claim.lease_left > 0 then
 		claim_write(KEYS[2], claim, KEYS[1], now)
 	end
 	return { 'held', claim.floor, claim.lease_left }
+end
+-- What changes while it is built, again and again, is built once a second, unless somebody asks for
+-- more than what there is.
+if entry and bit.band(entry.flags, OVERTAKEN) ~= 0 and version == '' and
+	not (fence_above ~= '' and below(entry.fence, fence_above)) then
+	local left = left_of(entry.generated_at + AGAIN, AGAIN, now)
+	if left > 0 then return { 'held', claim.floor, left } end
 end
 
 -- Who waited for a lease that lapsed waits for this one: WAITED stays.

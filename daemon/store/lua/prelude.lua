@@ -11,8 +11,8 @@
 --
 -- The claim, high bytes first:
 --    0 u8   'c'
---    1 u8   format, 1
---    2 u16  flags: 1 somebody waits for the lease's end, 2 the floor is hard
+--    1 u8   format, 2
+--    2 u16  flags: 1 somebody waits for the lease's end, 2 the floor is hard, 4 it is a row's change
 --    4 u32  status of the remembered failure, 0: none
 --    8 u64  fence: the greatest given out for the key
 --   16 u64  floor: the fence of the last change, 0: none
@@ -24,12 +24,13 @@
 --   64 f64  length of the failure
 --   72 f64  when the failure is forgotten
 --   80 u32  streak: failed builds in a row; known for as long again as the failure was
---   84 ...  text of the failure
+--   84 i64  its version: an entry that has it contains the change; 0: none tells
+--   92 ...  text of the failure
 
-local CLAIM = '>c1BI2I4c8c8c8c8dddddI4'
-local CLAIM_LEN, HEADER_LEN, MARGIN = 84, 80, 10000000
-local WAITED, HARD = 1, 2
-local HAS_VERSION, ABSENT, CHANGED = 1, 2, 4
+local CLAIM = '>c1BI2I4c8c8c8c8dddddI4c8'
+local CLAIM_LEN, HEADER_LEN, MARGIN = 92, 80, 10000000
+local WAITED, HARD, BY_ROW = 1, 2, 4
+local HAS_VERSION, ABSENT, CHANGED, OVERTAKEN = 1, 2, 4, 16
 local ZERO = string.rep('\0', 8)
 
 local function now_us()
@@ -115,18 +116,25 @@ local function entry_soft_expire(entry, at, stale_until)
 	entry.fresh_until = math.min(entry.fresh_until, at, entry.stale_until)
 end
 
+-- Whether the entry surely contains a row's change: it has seen that version of the row, or, where
+-- versions order, a later one.
+local function contains(entry, version, single_row)
+	if bit.band(entry.flags, HAS_VERSION + ABSENT) ~= HAS_VERSION then return false end
+	return entry.version == version or (single_row and signed_below(version, entry.version))
+end
+
 -- The claim at `key`; an empty one where there is none. `lease_left`, `failed_left`: 0 if over.
 local function claim_read(key, now)
 	local bytes = redis.call('GET', key)
 	local c = { exists = false, flags = 0, status = 0, fence = ZERO, floor = ZERO, token = ZERO,
 		lease_fence = ZERO, granted_at = 0, lease_length = 0, lease_until = 0,
-		failed_length = 0, failed_until = 0, streak = 0, text = '', lease_left = 0,
-		failed_left = 0 }
-	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\1' then return c end
+		failed_length = 0, failed_until = 0, streak = 0, floor_version = ZERO, text = '',
+		lease_left = 0, failed_left = 0 }
+	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\2' then return c end
 	local _
 	_, _, c.flags, c.status, c.fence, c.floor, c.token, c.lease_fence, c.granted_at,
-		c.lease_length, c.lease_until, c.failed_length, c.failed_until, c.streak =
-		struct.unpack(CLAIM, bytes)
+		c.lease_length, c.lease_until, c.failed_length, c.failed_until, c.streak,
+		c.floor_version = struct.unpack(CLAIM, bytes)
 	c.exists = true
 	c.text = bytes:sub(CLAIM_LEN + 1)
 	c.lease_left = left_of(c.lease_until, c.lease_length, now)
@@ -140,9 +148,9 @@ local function claim_write(key, c, entry_key, now)
 	local left = math.max(left_of(c.lease_until, c.lease_length, now),
 		left_of(c.failed_until + c.failed_length, 2 * c.failed_length, now),
 		redis.call('PTTL', entry_key) * 1000)
-	redis.call('SET', key, struct.pack(CLAIM, 'c', 1, c.flags, c.status, c.fence, c.floor, c.token,
+	redis.call('SET', key, struct.pack(CLAIM, 'c', 2, c.flags, c.status, c.fence, c.floor, c.token,
 		c.lease_fence, c.granted_at, c.lease_length, c.lease_until, c.failed_length,
-		c.failed_until, c.streak) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
+		c.failed_until, c.streak, c.floor_version) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
 end
 
 local function claim_is_ours(c, token)
@@ -258,4 +266,21 @@ local function epochs_write(key, keyspace, epochs)
 	local bytes = {}
 	for i, epoch in ipairs(epochs) do bytes[i] = struct.pack(EPOCH, epoch.moment, epoch.spread) end
 	redis.call('HSET', key, keyspace, table.concat(bytes))
+end
+
+-- Who reads the origin's log of changes for the fleet, and how far it has been applied (follow.lua).
+local FEED, FEED_LEN = '>c1Bc8dd', 26
+
+local function feed_read(key, now)
+	local bytes = redis.call('GET', key)
+	if not bytes or #bytes < FEED_LEN or bytes:sub(1, 2) ~= 'f\1' then
+		return { exists = false, token = ZERO, left = 0, position = '' }
+	end
+	local _, _, token, until_us, length = struct.unpack(FEED, bytes)
+	return { exists = true, token = token, left = left_of(until_us, length, now),
+		position = bytes:sub(FEED_LEN + 1) }
+end
+
+local function feed_write(key, token, until_us, length, position)
+	redis.call('SET', key, struct.pack(FEED, 'f', 1, token, until_us, length) .. position)
 end

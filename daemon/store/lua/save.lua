@@ -4,7 +4,7 @@
 -- KEYS  entry, claim
 -- ARGV  deadline, token, header, value, 1: single_row, the keyspace's stale time, channel, key
 -- ->    'late'
---       'saved', floor             a repeat gets the same answer
+--       'saved', floor             0 where it contains that change; a repeat gets the same answer
 --       'refused', floor, header   the lease is not ours (any more), or the entry there is newer;
 --                                  the header of that entry, or nil
 --
@@ -12,8 +12,8 @@
 -- the same system, never of an earlier one; in one history by a greater version where both are rows of
 -- a single_row keyspace, by the same query; where these are equal, and everywhere else, by a greater
 -- fence.
--- A build that began before the last change may be stored, already expired, so that a row that
--- changes all the time stays served; not so "no such row", or after a hard change.
+-- A build that began before the last change and does not contain it may be stored, already expired, so
+-- that a row that changes all the time stays served; not so "no such row", or after a hard change.
 -- Those are told who wait for the lease's end, and all if an entry was replaced.
 
 local deadline, token, value = tonumber(ARGV[1]), ARGV[2], ARGV[4]
@@ -48,17 +48,22 @@ local function refuse()
 	return { 'refused', claim.floor, old and old.header or false }
 end
 
+local by_row = bit.band(claim.flags, BY_ROW) ~= 0
+local has_change = by_row and claim.floor_version ~= ZERO and contains(new, claim.floor_version, single_row)
+local floor = has_change and ZERO or claim.floor
+
 if not claim_is_ours(claim, token) then
-	if old and old.fence == new.fence then return { 'saved', claim.floor } end
+	if old and old.fence == new.fence then return { 'saved', floor } end
 	return refuse()
 end
 local waited = claim_end_lease(claim)
-local before_change = not below(claim.floor, new.fence)
+local before_change = not below(floor, new.fence)
 local keep = supersedes()
 if before_change then
 	local forbidden = bit.band(new.flags, ABSENT) ~= 0 or bit.band(claim.flags, HARD) ~= 0
 	keep = keep and not forbidden
 	entry_soft_expire(new, now, new.generated_at + stale)
+	if by_row then new.flags = bit.bor(new.flags, OVERTAKEN) end
 end
 
 if keep then
@@ -71,4 +76,4 @@ if waited or (keep and old) then
 	publish(channel, 's', keep and new.fence or old and old.fence or ZERO, 0, key)
 end
 if not keep then return refuse() end
-return { 'saved', claim.floor }
+return { 'saved', floor }

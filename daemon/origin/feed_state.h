@@ -1,0 +1,94 @@
+/* The parts of a struct feed, for the files that work on it:
+ *
+ *   feed.c         the course: what follows on what
+ *   feed_words.c   what is said to PostgreSQL, and what its answers mean
+ */
+#pragma once
+
+#include "base/rng.h"
+#include "origin/feed.h"
+#include "origin/feed_link.h"
+#include "origin/feed_position.h"
+#include "origin/feed_rows.h"
+
+/* X(NAME, name) */
+#define FEED_STATE_MAP(X)                                                                          \
+	X(RESTING, resting)                                                                        \
+	X(ASKING, asking)                                                                          \
+	X(CONNECTING, connecting)                                                                  \
+	X(LEARNING, learning)                                                                      \
+	X(READING, reading)                                                                        \
+	X(APPLYING, applying)                                                                      \
+	X(FINISHING, finishing)                                                                    \
+	X(WAITING, waiting)                                                                        \
+	X(LEAVING, leaving)
+
+enum feed_state {
+#define X(NAME, name) FEED_##NAME,
+	FEED_STATE_MAP(X)
+#undef X
+};
+
+/* What a turn asks of PostgreSQL. */
+enum feed_turn {
+	FEED_TURN_SET,
+	FEED_TURN_HISTORY,
+	FEED_TURN_POSITION,
+	FEED_TURN_READ,
+	FEED_TURN_MORE,
+	FEED_TURN_END
+};
+
+struct feed {
+	struct feed_options options;
+	uv_loop_t *loop;
+	enum feed_state state;
+	struct rng rng;
+	uv_timer_t timer; /* RESTING, WAITING: their end */
+	uv_timer_t keep;  /* while it follows: lengthens the right */
+	int handles;
+	struct feed_link link;
+	enum feed_turn turn;
+	char *keyspaces; /* owned; as a text[] */
+
+	struct change_call call;
+	bool calling;
+	bool keeping;     /* the call only lengthens the right */
+	bool apply_waits; /* for that call to end */
+	bool leave_waits;
+	bool following;
+
+	struct feed_rows rows;
+	bool is_last;  /* of a read: with this call the position moves */
+	bool expiring; /* all keyspaces, before the first read */
+	size_t expire_at;
+
+	uint64_t history;              /* of this connection; 0: unknown */
+	char store_text[POSITION_MAX]; /* what the store has, as it is */
+	struct feed_position at;       /* all that was visible here has been applied */
+	struct feed_position next;     /* what is being read leads here */
+	struct feed_position own;      /* RESTING, without a fleet's name: where it was; or … */
+	bool has_db;                   /* the database has a position: */
+	char db_text[POSITION_MAX];    /* a snapshot */
+	uint64_t trimmed;              /* the log may lack transactions before this one */
+	bool moved;                    /* FINISHING: the database took the position */
+
+	bool rung;
+	uint64_t read_at_ms, saved_at_ms, trimmed_at_ms, stuck_at_ms; /* the loop's clock */
+	uint32_t losses;                                              /* in a row */
+	char why[128]; /* of the last that was logged; empty: it goes well */
+	struct feed_stats stats;
+
+	void (*closed)(void *arg);
+	void *closed_arg;
+	bool closing;
+};
+
+/* feed_words.c: sends the turn's statements. */
+void feed_say(struct feed *feed, enum feed_turn turn);
+
+/* Takes a result of it. False: it is none that is understood. */
+bool feed_hear(struct feed *feed, unsigned n, const PGresult *result);
+
+/* The followed keyspaces as PostgreSQL's text[]; NULL where memory is missing. */
+char *feed_keyspaces(const struct policy *policies, size_t count);
