@@ -30,6 +30,14 @@ struct policy_home {
 	void (*release)(struct policy_home *home); /* with the last reference */
 };
 
+/* A query that builds many keys at once. */
+struct batch_policy {
+	char *query;       /* owned, as a policy's; $1 is the keys' array; NULL: there is none */
+	int64_t linger_us; /* how long a key that is to be built waits for company; 0: for those
+			      of the same turn of the loop */
+	int max;           /* keys of one statement, 2 to BATCH_KEYS_MAX */
+};
+
 /* One keyspace: a query and how fresh its values must be. */
 struct policy {
 	struct policy_home *home; /* borrowed; NULL: it outlives all who know it */
@@ -48,6 +56,7 @@ struct policy {
 	int64_t changeover_us; /* over which time values of a changed query go; 0: by fresh_us */
 	enum on_change on_change;
 	struct value *default_value; /* owned reference; the static degraded value, or NULL */
+	struct batch_policy batch;
 	/* Where the keyspace stands in the file, for messages at run time. */
 	int line;
 };

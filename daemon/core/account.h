@@ -66,6 +66,8 @@ const char *refresh_outcome_name(enum refresh_outcome outcome);
 	X(unavailable, "requests answered with unavailable")                                       \
 	X(defaults, "requests that waited and were answered with the default")                     \
 	X(builds, "builds begun")                                                                  \
+	X(batches, "statements that built several keys")                                           \
+	X(batches_apart, "of these, those of which nothing came but that each is built alone")     \
 	X(build_failures, "builds that ended with an error of the origin's")                       \
 	X(builds_lost, "builds whose connection failed")                                           \
 	X(locks_held, "builds that found a lock or all connections taken at the origin")           \
@@ -82,6 +84,7 @@ const char *refresh_outcome_name(enum refresh_outcome outcome);
 	X(retries_held, "looks at the shared store while another daemon built")                    \
 	X(retries_lock, "builds to be begun again, for a lock at the origin was held")             \
 	X(retries_lost, "builds to be begun again, for their connection failed")                   \
+	X(retries_apart, "builds to be begun again alone, for nothing came of their batch")        \
 	X(retries_lease, "leases asked anew, for the permit came too late for them")               \
 	X(queue_refused, "refreshes refused, for the queue was full")                              \
 	X(breaker_refused, "refreshes refused, for the origin was lost and is being probed")       \

@@ -1,6 +1,7 @@
 #include "core/building.h"
 
 #include "base/check.h"
+#include "core/boarding.h"
 #include "core/calls.h"
 #include "core/history.h"
 #include "core/landing.h"
@@ -12,68 +13,38 @@ enum {
 		2 * 1000 * 1000,     /* a slot ends by itself so long after the build's limit */
 	HELD_RETRY_US = 1000 * 1000, /* told to who finds a lock held at the origin */
 	FAILURE_DOUBLINGS = 5,
+	APARTS_LEAST = 2, /* batches in a row */
 	SAVE_PATIENCE_US =
 		100 * 1000, /* then those who came before the build are answered unsaved */
 };
 
-void building_ask(struct flight *flight, int64_t now_us, struct effects *effects)
+void building_ask(struct batch *batch, int64_t now_us, struct effects *effects)
 {
-	calls_store(flight, STORE_PERMIT, effects);
-	flight->op.background = flight_is_background(flight, now_us);
-	flight->op.reach_us = flight->op.background ? 0 : PERMIT_REACH_US;
-	flight->op.length_us = flight->build_timeout_us + SLOT_MARGIN_US;
+	bool background = batch_is_background(batch, now_us);
+	batch->op = (struct store_op){
+		.verb = STORE_PERMIT,
+		.token = batch->token,
+		.background = background,
+		.reach_us = background ? 0 : PERMIT_REACH_US,
+		.length_us = batch_timeout_us(batch) + SLOT_MARGIN_US,
+	};
+	calls_push_batch(effects, EFFECT_PERMIT, batch);
 }
 
-void building_on_permitted(struct engine *engine, struct flight *flight, int64_t now_us,
-			   struct effects *effects)
+/* Whether the flight's lease will do for a build that begins now. A lease of our own is worth
+ * nothing once the shared store is back: it is asked anew. Where it still refuses leases but gives
+ * permits, as one out of memory does, ours has to do. */
+static bool is_covered(struct flight *flight, const struct store_op *op, int64_t now_us)
 {
-	struct store_op *op = &flight->op;
-	bool granted = op->outcome == STORE_DONE, retry = op->outcome == STORE_RETRY;
-	bool background = flight_is_background(flight, now_us);
-	/* A lease of our own is worth nothing once the shared store is back: it is asked anew.
-	   Where it still refuses leases but gives permits, as one out of memory does, ours has to
-	   do. */
 	bool is_back = flight->away && !op->away && op->outcome != STORE_AWAY;
 	bool covered = tenure_covers_build(flight, now_us) && (!is_back || flight->asked_anew);
 	flight->asked_anew |= is_back;
-	int64_t left = op->left_us;
-	/* What a background flight is told says nothing of those who may book ahead. */
-	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
-	if (retry)
-		ENGINE_COUNT(engine, flight->key.keyspace, permits_denied);
-	if (granted) {
-		engine->slots++;
-		permits_granted(&engine->permits, now_us);
-		flight->has_slot = true;
-		flight->slot = op->slot;
-	}
-	if (retry && covered && !background && !flight->stop)
-		return; /* still at the head of its line */
+	return covered;
+}
 
-	permits_leave(&engine->permits, &flight->link, flight->priority);
-	if (granted && covered && !flight->stop) {
-		int64_t start = now_us + left;
-		if (left <= 0) {
-			building_begin(engine, flight, now_us, effects);
-			return;
-		}
-		int64_t end = flight->last_deadline_us > flight->patient_until_us
-				      ? flight->last_deadline_us
-				      : flight->patient_until_us;
-		if (!background && start < end) {
-			flight_move(flight, FLIGHT_BOOKED);
-			heap_insert(&engine->timers, &flight->timer, start);
-			return;
-		}
-	}
-	if (flight->has_slot) {
-		ENGINE_COUNT(engine, flight->key.keyspace, permits_given_up);
-		calls_free(engine, flight, effects);
-	}
-	/* Without the lease the build would be one too many: ask for it anew. */
-	flight->hold_next = !covered && !background && !flight->stop;
-	if (flight->hold_next)
-		ENGINE_COUNT(engine, flight->key.keyspace, retries_lease);
+/* Without a permit, or without what it takes to use one. */
+static void refuse(struct flight *flight, const struct store_op *op)
+{
 	if (op->outcome == STORE_AWAY)
 		flight_refuse(
 			flight, STATUS_UNAVAILABLE,
@@ -84,26 +55,140 @@ void building_on_permitted(struct engine *engine, struct flight *flight, int64_t
 		flight_refuse(flight, STATUS_UNAVAILABLE, "the daemon is stopping", 0);
 	else if (!flight->hold_next)
 		flight_refuse(flight, STATUS_OVERLOADED,
-			      "the origin had no room for the build in time", left);
-	calls_release(engine, flight, effects);
+			      "the origin had no room for the build in time", op->left_us);
 }
 
-void building_begin(struct engine *engine, struct flight *flight, int64_t now_us,
+/* The members get off: those whose lease will not do, which ask for it anew, and those that are to
+ * stop; `all`: the others too. */
+static void part(struct engine *engine, struct batch *batch, bool all, int64_t now_us)
+{
+	struct list_node *next;
+	for (struct list_node *node = list_first(&batch->members); node; node = next) {
+		struct flight *flight = container_of(node, struct flight, link);
+		next = node->next != &batch->members.head ? node->next : NULL;
+		bool covered = all || is_covered(flight, &batch->op, now_us);
+		if (covered && !all && !flight->stop)
+			continue;
+		/* Without the lease the build would be one too many. */
+		flight->hold_next =
+			!covered && !flight->stop && !flight_is_background(flight, now_us);
+		if (flight->hold_next)
+			ENGINE_COUNT(engine, batch->keyspace, retries_lease);
+		refuse(flight, &batch->op);
+		boarding_part(engine, flight);
+	}
+}
+
+static void end(struct engine *engine, struct batch *batch, struct effects *effects)
+{
+	if (batch->has_slot)
+		calls_free(engine, batch, effects);
+	boarding_end(engine, batch);
+}
+
+/* Until its moment, if that comes in time for anyone. */
+static bool book(struct engine *engine, struct batch *batch, int64_t start_us)
+{
+	int64_t end_us = 0;
+	list_foreach (&batch->members, node) {
+		const struct flight *flight = container_of(node, struct flight, link);
+		if (end_us < flight->last_deadline_us)
+			end_us = flight->last_deadline_us;
+		if (end_us < flight->patient_until_us)
+			end_us = flight->patient_until_us;
+	}
+	if (start_us >= end_us)
+		return false;
+	permits_leave(&engine->permits, &batch->link, batch->priority);
+	batch_move(batch, BATCH_BOOKED);
+	heap_insert(&engine->batch_timers, &batch->timer, start_us);
+	list_foreach (&batch->members, node)
+		flight_move(container_of(node, struct flight, link), FLIGHT_BOOKED);
+	return true;
+}
+
+void building_on_permitted(struct engine *engine, struct batch *batch, int64_t now_us,
+			   struct effects *effects)
+{
+	struct store_op *op = &batch->op;
+	bool granted = op->outcome == STORE_DONE, retry = op->outcome == STORE_RETRY;
+	int64_t left = op->left_us;
+	CHECK(batch->state == BATCH_PERMITTING && batch->calls > 0);
+	batch->calls--;
+	/* What a background flight is told says nothing of those who may book ahead. */
+	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
+	if (retry)
+		ENGINE_COUNT(engine, batch->keyspace, permits_denied);
+	if (granted) {
+		engine->slots++;
+		permits_granted(&engine->permits, now_us);
+		batch->has_slot = true;
+		batch->slot = op->slot;
+	}
+	part(engine, batch, false, now_us);
+	bool empty = list_empty(&batch->members);
+	bool background = batch_is_background(batch, now_us);
+	if (retry && !background)
+		return; /* still at the head of its line */
+	if (granted && !empty && left <= 0) {
+		building_begin(engine, batch, now_us, effects);
+		return;
+	}
+	if (granted && !empty && !background && book(engine, batch, now_us + left))
+		return;
+	if (batch->has_slot)
+		ENGINE_COUNT(engine, batch->keyspace, permits_given_up);
+	part(engine, batch, true, now_us);
+	end(engine, batch, effects);
+}
+
+void building_begin(struct engine *engine, struct batch *batch, int64_t now_us,
 		    struct effects *effects)
 {
-	flight_move(flight, FLIGHT_BUILDING);
-	ENGINE_COUNT(engine, flight->key.keyspace, builds);
-	durations_add(&flight->key.keyspace->account.queue_times, now_us - flight->wanted_at_us);
-	flight->build_seq = ++engine->seq;
-	flight->result.generated_at_us = now_us;
-	flight->definition = flight->key.keyspace->definition;
-	flight->build = (struct build){ .key = flight->key,
-					.slot = flight->slot,
-					.lock_key = !flight->away,
-					.timeout_us = flight->build_timeout_us,
-					.fresh_us = -1,
-					.stale_us = -1 };
-	calls_push(effects, EFFECT_BUILD, flight);
+	struct build *last = NULL;
+	int64_t timeout_us = batch_timeout_us(batch);
+	if (batch->state == BATCH_PERMITTING)
+		permits_leave(&engine->permits, &batch->link, batch->priority);
+	batch_move(batch, BATCH_BUILDING);
+	list_foreach (&batch->members, node) {
+		struct flight *flight = container_of(node, struct flight, link);
+		flight_move(flight, FLIGHT_BUILDING);
+		ENGINE_COUNT(engine, batch->keyspace, builds);
+		durations_add(&batch->keyspace->account.queue_times, now_us - flight->wanted_at_us);
+		flight->build_seq = ++engine->seq;
+		flight->result.generated_at_us = now_us;
+		flight->definition = batch->keyspace->definition;
+		flight->build = (struct build){
+			.key = flight->key,
+			.slot = batch->slot,
+			.lock_key = !flight->away,
+			.timeout_us = timeout_us,
+			.fresh_us = -1,
+			.stale_us = -1,
+		};
+		*(last ? &last->next : &batch->build) = &flight->build;
+		last = &flight->build;
+	}
+	if (batch->members.count > 1)
+		ENGINE_COUNT(engine, batch->keyspace, batches);
+	calls_push_batch(effects, EFFECT_BUILD, batch);
+}
+
+void building_on_timer(struct engine *engine, struct batch *batch, int64_t now_us,
+		       struct effects *effects)
+{
+	if (list_empty(&batch->members))
+		end(engine, batch, effects);
+	else
+		building_begin(engine, batch, now_us, effects);
+}
+
+void building_cancel(struct batch *batch, struct effects *effects)
+{
+	if (batch->state != BATCH_BUILDING || batch->cancelled)
+		return;
+	batch->cancelled = true;
+	calls_push_batch(effects, EFFECT_CANCEL, batch);
 }
 
 static void take_result(struct engine *engine, struct flight *flight, int64_t now_us)
@@ -130,17 +215,57 @@ static void take_result(struct engine *engine, struct flight *flight, int64_t no
 			built->stale_us, &engine->rng);
 }
 
-/* The breaker hears about the origin from every build. */
-static void report_to_breaker(struct engine *engine, struct flight *flight, int64_t now_us)
+/* How many of the batch's builds ended like that. */
+static size_t count_outcome(const struct batch *batch, enum build_outcome outcome)
 {
-	enum build_outcome outcome = flight->build.outcome;
-	if (outcome == BUILD_LOST)
+	size_t count = 0;
+	for (const struct build *build = batch->build; build; build = build->next)
+		count += build->outcome == outcome;
+	return count;
+}
+
+/* The breaker hears about the origin from every statement. */
+static void report_to_breaker(struct engine *engine, struct batch *batch, int64_t now_us)
+{
+	size_t silent = count_outcome(batch, BUILD_CANCELLED) + count_outcome(batch, BUILD_BAD_KEY);
+	if (count_outcome(batch, BUILD_LOST) > 0)
 		breaker_lost(&engine->breaker, now_us, &engine->rng);
-	else if (outcome == BUILD_CANCELLED || outcome == BUILD_BAD_KEY)
-		return; /* leave_lines makes a probe void */
+	else if (silent == batch->members.count)
+		return; /* boarding_end makes a probe void */
 	else
 		breaker_came_back(&engine->breaker);
-	flight->is_probe = false;
+	batch->is_probe = false;
+}
+
+/* A batch of which nothing comes costs a permit for nothing. Once may be one key's fault, which is
+ * remembered when that is built alone; from then on there are none for a while, ever longer. */
+static void note_apart(struct engine *engine, struct batch *batch, int64_t now_us)
+{
+	struct keyspace *keyspace = batch->keyspace;
+	if (batch->members.count == 1)
+		return;
+	if (count_outcome(batch, BUILD_APART) < batch->members.count) {
+		keyspace->aparts = 0;
+		return;
+	}
+	ENGINE_COUNT(engine, keyspace, batches_apart);
+	if (++keyspace->aparts < APARTS_LEAST)
+		return;
+	uint32_t doublings = keyspace->aparts - APARTS_LEAST;
+	if (doublings > FAILURE_DOUBLINGS)
+		doublings = FAILURE_DOUBLINGS;
+	keyspace->apart_until_us = now_us + (keyspace->policy->error_us << doublings);
+}
+
+void building_on_answered(struct engine *engine, struct batch *batch, int64_t now_us,
+			  struct effects *effects)
+{
+	CHECK(batch->state == BATCH_BUILDING && batch->calls > 0);
+	batch->calls--;
+	report_to_breaker(engine, batch, now_us);
+	note_apart(engine, batch, now_us);
+	batch->build = NULL;
+	end(engine, batch, effects);
 }
 
 /* How long the failure is remembered: doubling with each in a row, up to 32 times, and a tenth of
@@ -180,6 +305,7 @@ static void count_built(struct engine *engine, struct flight *flight, int64_t no
 	case BUILD_LOST:
 		ENGINE_COUNT(engine, keyspace, builds_lost);
 		return;
+	case BUILD_APART:
 	case BUILD_BAD_KEY:
 	case BUILD_CANCELLED:
 		return;
@@ -191,6 +317,8 @@ static void count_retry(struct engine *engine, struct flight *flight)
 {
 	if (flight->build.outcome == BUILD_LOST)
 		ENGINE_COUNT(engine, flight->key.keyspace, retries_lost);
+	else if (flight->build.outcome == BUILD_APART)
+		ENGINE_COUNT(engine, flight->key.keyspace, retries_apart);
 	else
 		ENGINE_COUNT(engine, flight->key.keyspace, retries_lock);
 }
@@ -200,11 +328,8 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 {
 	struct build *built = &flight->build;
 	int64_t retry_us = 0;
-	CHECK(flight->state == FLIGHT_BUILDING && flight->calls > 0);
-	flight->calls--;
-	report_to_breaker(engine, flight, now_us);
+	CHECK(flight->state == FLIGHT_BUILDING);
 	count_built(engine, flight, now_us);
-	calls_free(engine, flight, effects);
 
 	switch (built->outcome) {
 	case BUILD_ROW:
@@ -230,6 +355,13 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		if (!flight->hold_next)
 			flight_fail(flight, STATUS_OVERLOADED, value_ref(built->text),
 				    HELD_RETRY_US);
+		break;
+	case BUILD_APART:
+		flight->build_seq = 0;
+		flight->alone = true;
+		flight->hold_next = !flight->stop;
+		if (!flight->hold_next)
+			flight_refuse(flight, STATUS_UNAVAILABLE, "the daemon is stopping", 0);
 		break;
 	case BUILD_FAILED:
 		retry_us = failure_length(engine, flight);

@@ -1,6 +1,7 @@
-/* From the lease to the result: the permit, the build, and what came of it.
+/* From the leases to the results: the permit, the build, and what came of it.
  *
- * The middle of a flight's course; course.c calls it and is called back by nothing here.
+ * The middle of the course: a batch's up to the origin's answer, then again each flight's. course.c
+ * calls it and is called back by nothing here.
  */
 #pragma once
 
@@ -8,17 +9,28 @@
 
 #include "core/engine.h"
 
-/* Asks the store for a permit: the flight is at the head of its line. */
-void building_ask(struct flight *flight, int64_t now_us, struct effects *effects);
+/* Asks the store for a permit: the batch is at the head of its line. */
+void building_ask(struct batch *batch, int64_t now_us, struct effects *effects);
 
-/* The answer: the build begins, is booked, or won't be; or the flight stays at the head. */
-void building_on_permitted(struct engine *engine, struct flight *flight, int64_t now_us,
+/* The answer: the build begins, is booked, or won't be; or the batch stays at the head. */
+void building_on_permitted(struct engine *engine, struct batch *batch, int64_t now_us,
 			   struct effects *effects);
 
-/* BUILDING. The flight holds a lease and a slot. */
-void building_begin(struct engine *engine, struct flight *flight, int64_t now_us,
+/* BUILDING. All members hold their leases, and the batch its slot. */
+void building_begin(struct engine *engine, struct batch *batch, int64_t now_us,
 		    struct effects *effects);
 
-/* The origin's answer: the slot goes back, and the result or the failure is to be SETTLING. */
+/* BOOKED: its moment has come, or nobody is left to wait for it. */
+void building_on_timer(struct engine *engine, struct batch *batch, int64_t now_us,
+		       struct effects *effects);
+
+/* Asks the origin for an early end, once. */
+void building_cancel(struct batch *batch, struct effects *effects);
+
+/* The origin's answer: room and slot go back, and the members are to be moved on. */
+void building_on_answered(struct engine *engine, struct batch *batch, int64_t now_us,
+			  struct effects *effects);
+
+/* One member's turn: its result or failure is to be SETTLING. */
 void building_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
 		       struct effects *effects);

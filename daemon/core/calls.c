@@ -6,8 +6,15 @@
 void calls_push(struct effects *effects, enum effect_type type, struct flight *flight)
 {
 	CHECK(effects->count < EFFECTS_MAX);
-	flight->calls += type != EFFECT_CANCEL;
+	flight->calls++;
 	effects->at[effects->count++] = (struct effect){ .type = type, .flight = flight };
+}
+
+void calls_push_batch(struct effects *effects, enum effect_type type, struct batch *batch)
+{
+	CHECK(effects->count < EFFECTS_MAX);
+	batch->calls += type != EFFECT_CANCEL;
+	effects->at[effects->count++] = (struct effect){ .type = type, .batch = batch };
 }
 
 void calls_store(struct flight *flight, enum store_verb verb, struct effects *effects)
@@ -43,7 +50,7 @@ bool calls_are_old(const struct engine *engine, const struct flight *flight, uin
 
 void calls_release(struct engine *engine, struct flight *flight, struct effects *effects)
 {
-	CHECK(flight->has_lease && !flight->has_slot);
+	CHECK(flight->has_lease);
 	landing_leave_lines(engine, flight);
 	flight_move(flight, FLIGHT_SETTLING);
 	flight->settle_seq = ++engine->seq;
@@ -52,13 +59,12 @@ void calls_release(struct engine *engine, struct flight *flight, struct effects 
 	flight->op.failure = flight->failure;
 }
 
-void calls_free(struct engine *engine, struct flight *flight, struct effects *effects)
+void calls_free(struct engine *engine, struct batch *batch, struct effects *effects)
 {
-	CHECK(flight->has_slot);
-	flight->has_slot = false;
+	CHECK(batch->has_slot);
+	batch->has_slot = false;
 	engine->slots--;
-	flight->free_op = (struct store_op){
-		.verb = STORE_FREE, .key = flight->key, .token = flight->token, .slot = flight->slot
-	};
-	calls_push(effects, EFFECT_FREE, flight);
+	batch->free_op =
+		(struct store_op){ .verb = STORE_FREE, .token = batch->token, .slot = batch->slot };
+	calls_push_batch(effects, EFFECT_FREE, batch);
 }

@@ -1,5 +1,5 @@
-/* The calls that a flight makes: each fills in its operation and becomes an effect, which the pump
- * carries out; its answer comes back as an event. Below course.c and building.c.
+/* The calls that flights and batches make: each fills in its operation and becomes an effect, which
+ * the pump carries out; its answer comes back as an event. Below course.c and building.c.
  */
 #pragma once
 
@@ -7,6 +7,7 @@
 
 /* Adds an order to the step's effects; there is always room (EFFECTS_MAX). */
 void calls_push(struct effects *effects, enum effect_type type, struct flight *flight);
+void calls_push_batch(struct effects *effects, enum effect_type type, struct batch *batch);
 
 /* One store operation of the flight's own, in flight->op; the caller may fill in more of it. */
 void calls_store(struct flight *flight, enum store_verb verb, struct effects *effects);
@@ -27,4 +28,4 @@ bool calls_are_old(const struct engine *engine, const struct flight *flight, uin
 void calls_release(struct engine *engine, struct flight *flight, struct effects *effects);
 
 /* Gives the slot back: its statement has ended, or was never sent. */
-void calls_free(struct engine *engine, struct flight *flight, struct effects *effects);
+void calls_free(struct engine *engine, struct batch *batch, struct effects *effects);

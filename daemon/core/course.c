@@ -1,6 +1,7 @@
 #include "core/course.h"
 
 #include "base/check.h"
+#include "core/boarding.h"
 #include "core/building.h"
 #include "core/calls.h"
 #include "core/landing.h"
@@ -8,7 +9,7 @@
 #include "core/tenure.h"
 
 enum {
-	ADVANCE_MAX = 4, /* flights let into free room, per call */
+	ADVANCE_MAX = 4, /* batches let into free room, and flights moved on, per call */
 
 	/* A flight that is HELD loads again after this, doubling up to that, with jitter of a half.
 	 */
@@ -52,19 +53,9 @@ static void load(struct engine *engine, struct flight *flight, bool whole, struc
 	flight->op.known_fence = ne && !whole ? ne->entry.fence : 0;
 }
 
-static void lease(struct engine *engine, struct flight *flight, int64_t now_us,
-		  struct effects *effects)
+static void lease(struct engine *engine, struct flight *flight, struct effects *effects)
 {
-	flight->in_bulkhead = true;
-	if (!breaker_admits(&engine->breaker, now_us)) {
-		ENGINE_COUNT(engine, flight->key.keyspace, breaker_refused);
-		flight_refuse(flight, STATUS_UNAVAILABLE,
-			      "the origin was lost, and is being probed",
-			      engine->breaker.open_until_us - now_us);
-		landing_finish(engine, flight, now_us, effects);
-		return;
-	}
-	flight->is_probe = engine->breaker.state == BREAKER_PROBING;
+	heap_remove(&engine->timers, &flight->timer);
 	flight_move(flight, FLIGHT_LEASING);
 	calls_ask(engine, flight, STORE_LEASE, effects);
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
@@ -93,29 +84,33 @@ static void hold(struct engine *engine, struct flight *flight, int64_t left_us, 
 	heap_insert(&engine->timers, &flight->timer, now_us + length);
 }
 
-static void enter_bulkhead(struct engine *engine, struct flight *flight, int64_t now_us,
-			   struct effects *effects)
+static void board(struct engine *engine, struct flight *flight, int64_t now_us,
+		  struct effects *effects)
 {
-	bool patient = !flight_is_background(flight, now_us);
 	flight->wanted_at_us = now_us;
-	switch (bulkhead_enter(&engine->bulkhead, &flight->ticket, flight->priority, flight->client,
-			       patient)) {
-	case ADMISSION_IN:
-		lease(engine, flight, now_us, effects);
+	switch (boarding_enter(engine, flight, now_us)) {
+	case BOARDING_IN:
+		lease(engine, flight, effects);
 		return;
-	case ADMISSION_QUEUED:
+	case BOARDING_QUEUED:
 		flight_move(flight, FLIGHT_QUEUED);
 		if (now_us < flight->patient_until_us)
 			heap_insert(&engine->timers, &flight->timer, flight->patient_until_us);
 		return;
-	case ADMISSION_FULL:
-		if (patient)
+	case BOARDING_FULL:
+		if (!flight_is_background(flight, now_us))
 			ENGINE_COUNT(engine, flight->key.keyspace, queue_refused);
 		flight_refuse(flight, STATUS_OVERLOADED,
 			      "too many refreshes wait for the origin already", 0);
-		landing_finish(engine, flight, now_us, effects);
-		return;
+		break;
+	case BOARDING_NO_MEMORY:
+		flight_refuse(flight, STATUS_OVERLOADED, "there is no memory for one more refresh",
+			      0);
+		break;
+	case BOARDING_CUT:
+		break;
 	}
+	landing_finish(engine, flight, now_us, effects);
 }
 
 static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -132,7 +127,7 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 		load(engine, flight, true, effects);
 		return;
 	case LOADING_BUILD:
-		enter_bulkhead(engine, flight, now_us, effects);
+		board(engine, flight, now_us, effects);
 		return;
 	}
 }
@@ -153,7 +148,7 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 		return;
 	}
 	flight_move(flight, FLIGHT_PERMITTING);
-	permits_join(&engine->permits, &flight->link, flight->priority);
+	boarding_on_leased(engine, flight);
 }
 
 static void on_leased(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -221,14 +216,15 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 		if (op->outcome == STORE_DONE || flight->floor < op->floor)
 			flight->floor = op->floor;
 	}
-	bool again = flight->hold_next && !flight->stop && !flight_is_background(flight, now_us);
+	bool again = flight->hold_next && !flight->stop &&
+		     (flight->alone || !flight_is_background(flight, now_us));
 	if (flight->hold_next && !again)
 		flight_refuse(flight, STATUS_OVERLOADED,
 			      "a lock at the origin was held by another build", HELD_MOST_US);
 	flight->hold_next = false;
 	if (again) {
 		flight->token = rng_next(&engine->rng);
-		hold(engine, flight, 0, now_us);
+		hold(engine, flight, flight->alone ? 1 : 0, now_us);
 	} else {
 		landing_finish(engine, flight, now_us, effects);
 	}
@@ -250,29 +246,19 @@ void course_on_store(struct engine *engine, struct flight *flight, int64_t now_u
 		CHECK(flight->state == FLIGHT_LEASING);
 		on_leased(engine, flight, now_us, effects);
 		break;
-	case STORE_PERMIT:
-		CHECK(flight->state == FLIGHT_PERMITTING);
-		building_on_permitted(engine, flight, now_us, effects);
-		break;
 	case STORE_SAVE:
 	case STORE_RELEASE:
 		CHECK(flight->state == FLIGHT_SETTLING);
 		on_settled(engine, flight, now_us, effects);
 		break;
 	case STORE_RENEW:
+	case STORE_PERMIT:
 	case STORE_FREE:
 	case STORE_INVALIDATE:
 	case STORE_EPOCH:
 		check_failed("verb", __FILE__, __LINE__, "%s is no flight's op",
 			     store_verb_name(flight->op.verb));
 	}
-}
-
-void course_on_freed(struct engine *engine, struct flight *flight)
-{
-	CHECK(flight->calls > 0);
-	flight->calls--;
-	landing_release(engine, flight);
 }
 
 void course_on_renewal(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -308,9 +294,6 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 		flight_move(flight, FLIGHT_LOADING);
 		load(engine, flight, false, effects);
 		return;
-	case FLIGHT_BOOKED:
-		building_begin(engine, flight, now_us, effects);
-		return;
 	case FLIGHT_QUEUED:
 		course_on_left(engine, flight, now_us, effects);
 		return;
@@ -321,11 +304,21 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 	case FLIGHT_LOADING:
 	case FLIGHT_LEASING:
 	case FLIGHT_PERMITTING:
+	case FLIGHT_BOOKED:
 	case FLIGHT_BUILDING:
 	case FLIGHT_DONE:
 		check_failed("timer", __FILE__, __LINE__, "a flight that is %s has no timer",
 			     flight_state_name(flight->state));
 	}
+}
+
+void course_on_batch_timer(struct engine *engine, struct batch *batch, int64_t now_us,
+			   struct effects *effects)
+{
+	if (batch->state == BATCH_GATHERING)
+		boarding_on_timer(engine, batch);
+	else
+		building_on_timer(engine, batch, now_us, effects);
 }
 
 /* Out of a state in which no call is under way. False where one is: its answer sees to it. */
@@ -337,7 +330,8 @@ static bool step_out(struct engine *engine, struct flight *flight, enum status s
 		landing_finish(engine, flight, now_us, effects);
 		return true;
 	}
-	if (flight->state == FLIGHT_PERMITTING && engine->permits.asking != &flight->link) {
+	bool asks = flight->batch && engine->permits.asking == &flight->batch->link;
+	if (flight->state == FLIGHT_PERMITTING && !asks) {
 		flight_refuse(flight, status, flight->stop ? STOPPING : NULL, 0);
 		calls_release(engine, flight, effects);
 		return true;
@@ -365,10 +359,9 @@ void course_stop(struct engine *engine, struct flight *flight, int64_t now_us,
 		return;
 	if (flight->state == FLIGHT_BOOKED) {
 		flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
-		calls_free(engine, flight, effects);
 		calls_release(engine, flight, effects);
 	} else if (flight->state == FLIGHT_BUILDING) {
-		calls_push(effects, EFFECT_CANCEL, flight);
+		building_cancel(flight->batch, effects);
 	}
 }
 
@@ -376,28 +369,50 @@ void course_raise(struct engine *engine, struct flight *flight, enum priority pr
 {
 	if (priority >= flight->priority)
 		return;
-	if (flight->state == FLIGHT_QUEUED) {
-		bulkhead_raise(&engine->bulkhead, &flight->ticket, flight->priority, priority);
-	} else if (flight->state == FLIGHT_PERMITTING && engine->permits.asking != &flight->link) {
-		permits_leave(&engine->permits, &flight->link, flight->priority);
-		permits_join(&engine->permits, &flight->link, priority);
-	} else if (flight->state == FLIGHT_PERMITTING) {
-		return; /* it is asking already: nothing is more urgent than the head */
-	}
 	flight->priority = priority;
+	if (flight->batch)
+		boarding_raise(engine, flight->batch, priority);
+}
+
+/* Onto its way after its batch was let in, or off it. */
+static void move_on(struct engine *engine, struct flight *flight, int64_t now_us,
+		    struct effects *effects)
+{
+	switch (flight->state) {
+	case FLIGHT_QUEUED:
+		if (flight->batch)
+			lease(engine, flight, effects);
+		else
+			landing_finish(engine, flight, now_us, effects);
+		return;
+	case FLIGHT_PERMITTING:
+	case FLIGHT_BOOKED:
+		calls_release(engine, flight, effects);
+		return;
+	case FLIGHT_BUILDING:
+		building_on_built(engine, flight, now_us, effects);
+		return;
+	case FLIGHT_LOADING:
+	case FLIGHT_LEASING:
+	case FLIGHT_HELD:
+	case FLIGHT_SETTLING:
+	case FLIGHT_DONE:
+		check_failed("moving", __FILE__, __LINE__, "a flight that is %s waits for a call",
+			     flight_state_name(flight->state));
+	}
 }
 
 void course_advance(struct engine *engine, int64_t now_us, struct effects *effects)
 {
 	struct bulkhead_ticket *ticket;
-	for (int i = 0; i < ADVANCE_MAX && (ticket = bulkhead_next(&engine->bulkhead)); i++) {
-		struct flight *flight = container_of(ticket, struct flight, ticket);
-		heap_remove(&engine->timers, &flight->timer);
-		lease(engine, flight, now_us, effects);
-	}
-	struct list_node *link = permits_next(&engine->permits, now_us);
-	if (link)
-		building_ask(container_of(link, struct flight, link), now_us, effects);
+	struct list_node *node;
+	for (int i = 0; i < ADVANCE_MAX && (ticket = bulkhead_next(&engine->bulkhead)); i++)
+		boarding_let_in(engine, container_of(ticket, struct batch, ticket), now_us);
+	for (int i = 0; i < ADVANCE_MAX && (node = list_pop_front(&engine->moving)); i++)
+		move_on(engine, container_of(node, struct flight, step), now_us, effects);
+	node = permits_next(&engine->permits, now_us);
+	if (node)
+		building_ask(container_of(node, struct batch, link), now_us, effects);
 }
 
 bool course_can_advance(const struct engine *engine, int64_t now_us)
@@ -405,5 +420,6 @@ bool course_can_advance(const struct engine *engine, int64_t now_us)
 	const struct bulkhead *bulkhead = &engine->bulkhead;
 	const struct permits *permits = &engine->permits;
 	return (bulkhead->queued > 0 && bulkhead->inside < bulkhead->limit) ||
+	       !list_empty(&engine->moving) ||
 	       (permits->waiting > 0 && !permits->asking && now_us >= permits->retry_at_us);
 }

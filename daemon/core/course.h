@@ -17,7 +17,6 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 /* Answers of the calls. */
 void course_on_store(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects);
-void course_on_freed(struct engine *engine, struct flight *flight);
 
 /* The lease is to be renewed, and the renewal's answer. */
 void course_on_renewal(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -28,10 +27,14 @@ void course_on_renewed(struct engine *engine, struct flight *flight, int64_t now
 void course_on_told(struct engine *engine, struct flight *flight, int64_t now_us,
 		    struct effects *effects);
 
-/* The flight's timer has come: HELD loads again, BOOKED starts, QUEUED has lost its patience,
-   the store is slow to save what SETTLING has. */
+/* The flight's timer has come: HELD loads again, QUEUED has lost its patience, the store is slow to
+   save what SETTLING has. */
 void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects);
+
+/* The batch's: it waits for company no longer, or its moment to start is there. */
+void course_on_batch_timer(struct engine *engine, struct batch *batch, int64_t now_us,
+			   struct effects *effects);
 
 /* A waiter has left; without any, and without patience, a flight that is not building goes too. */
 void course_on_left(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -40,7 +43,8 @@ void course_on_left(struct engine *engine, struct flight *flight, int64_t now_us
 /* Raises the flight to a more urgent priority, wherever it stands in line. */
 void course_raise(struct engine *engine, struct flight *flight, enum priority priority);
 
-/* Lets queued flights into free room and the head of the permit line ask: a few a call. */
+/* Lets queued batches into free room, moves on the flights that are to be, and has the head of the
+   permit line ask: a few a call. */
 void course_advance(struct engine *engine, int64_t now_us, struct effects *effects);
 
 /* Whether course_advance has something to do at `now_us`. */

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "core/answer.h"
+#include "core/boarding.h"
 #include "core/building.h"
 #include "core/changing.h"
 #include "core/chores.h"
@@ -30,6 +31,8 @@ struct engine *engine_create(const struct policy *policies, uint32_t count,
 	memcpy(engine->secret, secret, KEY_SECRET_LEN);
 	rng_seed(&engine->rng, seed);
 	list_init(&engine->all);
+	list_init(&engine->batches);
+	list_init(&engine->moving);
 	list_init(&engine->ready);
 	list_init(&engine->wake);
 	list_init(&engine->looking);
@@ -61,7 +64,7 @@ void engine_free(struct engine *engine)
 
 bool engine_is_idle(const struct engine *engine)
 {
-	return list_empty(&engine->all) && engine->requests == 0;
+	return list_empty(&engine->all) && list_empty(&engine->batches) && engine->requests == 0;
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */
@@ -260,9 +263,7 @@ static void join(struct engine *engine, struct request *request, struct flight *
 	flight->awaited |= request->query.kind == QUERY_GET;
 	note_wants(flight, &request->query);
 	course_raise(engine, flight, priority_of(&request->query));
-	if (flight->state == FLIGHT_QUEUED)
-		bulkhead_join(&engine->bulkhead, &flight->ticket, flight->priority,
-			      request->query.client);
+	boarding_on_joined(engine, flight, request->query.client);
 }
 
 void engine_join_or_start(struct engine *engine, struct request *request, int64_t now_us,
@@ -436,6 +437,12 @@ static void on_tick(struct engine *engine, int64_t now_us, struct effects *effec
 		heap_remove(&engine->timers, due);
 		course_on_timer(engine, flight, now_us, effects);
 	}
+	due = heap_first(&engine->batch_timers);
+	if (due && due->at <= now_us) {
+		heap_remove(&engine->batch_timers, due);
+		course_on_batch_timer(engine, container_of(due, struct batch, timer), now_us,
+				      effects);
+	}
 }
 
 /* One flight a step, from the front of the list; those already told stand at its end. */
@@ -466,7 +473,8 @@ int64_t engine_next_at(const struct engine *engine)
 	    course_can_advance(engine, 0) || chores_are_due(engine))
 		return 0;
 	int64_t at = engine->trusted ? engine->trusted_until_us : INT64_MAX;
-	const struct heap *heaps[] = { &engine->deadlines, &engine->timers, &engine->renewals };
+	const struct heap *heaps[] = { &engine->deadlines, &engine->timers, &engine->batch_timers,
+				       &engine->renewals };
 	for (size_t i = 0; i < sizeof(heaps) / sizeof(*heaps); i++)
 		if (heap_first(heaps[i]) && heap_first(heaps[i])->at < at)
 			at = heap_first(heaps[i])->at;
@@ -493,11 +501,15 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 	case EVENT_STORE:
 		course_on_store(engine, event->flight, now_us, effects);
 		break;
+	case EVENT_PERMIT:
+		building_on_permitted(engine, event->batch, now_us, effects);
+		break;
 	case EVENT_FREED:
-		course_on_freed(engine, event->flight);
+		event->batch->calls--;
+		boarding_release(engine, event->batch);
 		break;
 	case EVENT_BUILT:
-		building_on_built(engine, event->flight, now_us, effects);
+		building_on_answered(engine, event->batch, now_us, effects);
 		break;
 	case EVENT_RENEWED:
 		course_on_renewed(engine, event->flight, now_us);

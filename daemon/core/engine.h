@@ -7,6 +7,7 @@
  *   engine.c    requests: looking up, joining a flight, deadlines, waking
  *   course.c    flights: what each answer of the store and the origin leads to
  *     loading.c   what a load brings, against what is wanted
+ *     boarding.c  flights on their batches, which go to the origin
  *     tenure.c    the lease and its renewals
  *     building.c  the permit, the build, and what came of it
  *     landing.c   the end: what the near cache keeps, and what it is counted as
@@ -26,6 +27,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/table.h"
+#include "core/batch.h"
 #include "core/breaker.h"
 #include "core/bulkhead.h"
 #include "core/flight.h"
@@ -77,11 +79,15 @@ struct engine {
 	struct near near;
 	struct table flights; /* by key; all but the DONE ones */
 	struct list all;      /* every flight; when stopping, those already told at the end */
+	struct list batches;  /* every batch */
+	struct list moving; /* flights to be moved on, a few a step: on a batch that was let in, or
+			       off one that is over */
 	struct bulkhead bulkhead;
 	struct permits permits;
 	struct breaker breaker;
-	struct heap deadlines;  /* of requests */
-	struct heap timers;     /* of flights */
+	struct heap deadlines; /* of requests */
+	struct heap timers;    /* of flights */
+	struct heap batch_timers;
 	struct heap renewals;   /* of flights' leases */
 	struct list ready;      /* requests to be answered without a flight */
 	struct list wake;       /* DONE flights whose waiters are to be woken */
@@ -98,17 +104,22 @@ struct engine {
 	bool away;                /* the shared store was, when last asked */
 };
 
-/* Orders to the pump. All concern one flight, whose op, free_op, renew_op or build is filled in. */
+/* Orders to the pump. Each concerns one flight or batch, whose op, renew_op, free_op or build is
+   filled in. */
 enum effect_type {
 	EFFECT_STORE,  /* submit flight->op */
-	EFFECT_FREE,   /* submit flight->free_op */
 	EFFECT_RENEW,  /* submit flight->renew_op */
-	EFFECT_BUILD,  /* start flight->build */
-	EFFECT_CANCEL, /* cancel flight->build */
+	EFFECT_PERMIT, /* submit batch->op */
+	EFFECT_FREE,   /* submit batch->free_op */
+	EFFECT_BUILD,  /* start batch->build */
+	EFFECT_CANCEL, /* cancel batch->build */
 };
 struct effect {
 	enum effect_type type;
-	struct flight *flight;
+	union {
+		struct flight *flight; /* STORE, RENEW */
+		struct batch *batch;   /* the others */
+	};
 };
 /* However many wait on a flight, a step has at most so many effects; engine_wake walks waiters. */
 enum { EFFECTS_MAX = 16 };
@@ -122,9 +133,10 @@ enum event_type {
 	EVENT_LEAVE,   /* request: its client is gone */
 	EVENT_REFRESH, /* refresh: start a flight that nobody waits on */
 	EVENT_STORE,   /* flight: its op is answered */
-	EVENT_FREED,   /* flight: its free_op is answered */
 	EVENT_RENEWED, /* flight: its renew_op is answered */
-	EVENT_BUILT,   /* flight: its build is answered */
+	EVENT_PERMIT,  /* batch: its op is answered */
+	EVENT_FREED,   /* batch: its free_op is answered */
+	EVENT_BUILT,   /* batch: its build is answered */
 	EVENT_CHANGED, /* key, fence, hard: it has a new floor */
 	EVENT_ROW,     /* row: the same by a change of a row that it is built from */
 	EVENT_SETTLED, /* key, fence: another daemon's lease of it ended, or it stored an entry */
@@ -152,6 +164,7 @@ struct event {
 		struct request *request;
 		struct refresh_event *refresh;
 		struct flight *flight;
+		struct batch *batch;
 		struct {
 			struct key key;
 			uint64_t fence;

@@ -37,9 +37,9 @@ struct flight *flight_create(const struct key *key, enum priority priority, int6
 	flight->created_at_us = now_us;
 	list_init(&flight->waiters);
 	list_node_init(&flight->link);
+	list_node_init(&flight->step);
 	list_node_init(&flight->all);
 	list_node_init(&flight->looking);
-	list_node_init(&flight->all);
 	return flight;
 }
 
@@ -47,11 +47,11 @@ void flight_free(struct flight *flight)
 {
 	CHECK_MSG(flight->state == FLIGHT_DONE && flight->calls == 0 &&
 			  list_empty(&flight->waiters) && !list_linked(&flight->link) &&
-			  !list_linked(&flight->looking) && !flight->timer.in_heap &&
-			  !flight->ticket.node.in_heap && !flight->renewal.in_heap,
+			  !list_linked(&flight->looking) && !list_linked(&flight->step) &&
+			  !flight->timer.in_heap && !flight->renewal.in_heap,
 		  "state=%s calls=%u waiters=%zu", flight_state_name(flight->state), flight->calls,
 		  flight->waiters.count);
-	CHECK(!flight->has_lease && !flight->has_slot && !flight->in_bulkhead && !flight->is_probe);
+	CHECK(!flight->has_lease && !flight->batch);
 	value_unref(flight->result.value);
 	value_unref(flight->failure.text);
 	flight->key.keyspace->users--;

@@ -9,11 +9,13 @@
  *   QUEUED      waits for room in the bulkhead
  *   LEASING     waits for the store: the lease
  *   HELD        waits for another's build to end; then loads again
- *   PERMITTING  holds the lease; waits for its turn to ask, and for the store's answer
- *   BOOKED      holds lease and slot; waits for its moment
+ *   PERMITTING  holds the lease; waits for company, for its turn to ask, and for the store's answer
+ *   BOOKED      holds the lease; waits for its moment
  *   BUILDING    waits for the origin
  *   SETTLING    waits for the store: save the result, or give the lease back with the failure
  *   DONE        out of the engine's table; waits until its waiters are woken and its calls are back
+ *
+ * From QUEUED to BUILDING it is on a batch (core/batch.h), alone or with others of its keyspace.
  *
  * The engine owns a flight from creation until it is DONE, without waiters and without calls under
  * way. In every state up to DONE, any request for its key joins it.
@@ -26,6 +28,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/table.h"
+#include "core/batch.h"
 #include "core/bulkhead.h"
 #include "core/entry.h"
 #include "core/failure.h"
@@ -54,16 +57,17 @@ enum flight_state {
 const char *flight_state_name(enum flight_state state);
 
 struct flight {
-	struct table_node node; /* in the engine's flights, until DONE */
-	struct list_node link;  /* in a permit line, or among those to wake */
-	struct bulkhead_ticket ticket;
+	struct table_node node;   /* in the engine's flights, until DONE */
+	struct list_node link;    /* among its batch's members, or those to wake */
+	struct list_node step;    /* among those to be moved on */
+	struct batch *batch;      /* borrowed; NULL: on none */
 	uint32_t client;          /* who asked first: its place in the queue is that one's */
 	struct list_node looking; /* in the engine's list of those whose waiters look again */
 	uint32_t looks;           /* so many, from the front of `waiters` */
 	struct list_node all;     /* in the engine's list of all flights, DONE ones included */
 	struct heap_node renewal; /* among the leases to be renewed */
-	struct heap_node timer;   /* HELD: load again; BOOKED: start; QUEUED, HELD: patience ends;
-				    SETTLING: the store is slow to save */
+	struct heap_node timer;   /* HELD: load again; QUEUED, HELD: patience ends; SETTLING: the
+				    store is slow to save */
 	struct key key;           /* bytes: its own, below */
 	enum flight_state state;
 	enum priority priority;
@@ -75,9 +79,8 @@ struct flight {
 	int64_t created_at_us;
 	int64_t wanted_at_us; /* when it was known that it has to build */
 	uint32_t holds;       /* times it was HELD: the intervals grow */
-	bool in_bulkhead;
-	bool is_probe; /* of the breaker: must report */
-	bool stop;     /* the engine stops: take every early way out */
+	bool alone;           /* its batch failed, perhaps by another's fault: on no other */
+	bool stop;            /* the engine stops: take every early way out */
 
 	/* Order against requests: numbers of the engine's one sequence; 0: not yet. */
 	uint64_t load_seq;   /* when the last load was sent */
@@ -113,8 +116,6 @@ struct flight {
 	int64_t lease_ends_us;    /* it is renewed up to here, not beyond */
 	int64_t build_timeout_us; /* the policy's, when the lease was given */
 	uint64_t fence;
-	bool has_slot;
-	int slot;
 
 	/* A refresh call without a waiter that came too late for the build under way. */
 	bool again;
@@ -129,18 +130,17 @@ struct flight {
 	enum answer_source source;
 	enum answer_reason reason; /* why it is not as good as it looks; NONE: it is */
 	struct failure failure;    /* text counted; status OK: none */
-	bool hold_next;            /* SETTLING goes to HELD: a lock at the origin was held */
+	bool hold_next;            /* SETTLING goes to HELD: nothing came of the build, or it is
+				      to be built alone */
 
 	struct pump *pump; /* borrowed; the pump's own way back from a call */
 
-	/* Calls under way. At most one of `op` and `build` at a time; `free_op` and
-	   `renew_op` beside them. */
+	/* Calls under way, besides its batch's: `renew_op` may be beside `op`. */
 	uint32_t calls;
 	struct store_op op;
-	struct store_op free_op;
 	struct store_op renew_op;
 	bool renewing;
-	struct build build;
+	struct build build; /* its part of what the batch builds */
 
 	char bytes[]; /* the key */
 };

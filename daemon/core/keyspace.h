@@ -22,12 +22,14 @@ struct changeover {
 	int64_t spread_us;
 };
 
+struct batch;
+
 struct keyspace {
 	const struct policy *policy; /* counted */
 	uint32_t index;              /* its place among the keyspaces, 0 first */
 	uint32_t generation;         /* entries of another generation are not plainly fresh */
-	uint32_t users;           /* near entries, flights, requests, operations: who points here */
-	bool removed;             /* not configured any more: goes with its last user */
+	uint32_t users; /* near entries, flights, batches, requests, operations: who points here */
+	bool removed;   /* not configured any more: goes with its last user */
 	struct list_node leaving; /* among the removed ones */
 	struct epochs epochs;
 	struct changeover bounded; /* entries live no longer than the policy in force allows */
@@ -35,7 +37,11 @@ struct keyspace {
 	struct changeover defined; /* entries of another definition are not fresh … */
 	bool superseded;    /* … unless the fleet has a later one than ours: then all are taken */
 	int64_t refresh_us; /* what a refresh takes in all, smoothed; 0: unknown */
-	int64_t slow_build_us; /* an estimate of the 99th percentile of build times; 0: none yet */
+	int64_t slow_build_us;  /* an estimate of the 99th percentile of build times; 0: none yet */
+	struct batch *open;     /* borrowed; the batch that may be boarded, or NULL */
+	uint32_t aparts;        /* batches in a row of which nothing came but that each key is to be
+				   built alone */
+	int64_t apart_until_us; /* so long there are none */
 	struct account account;
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "core/answer.h"
+#include "core/boarding.h"
 #include "core/calls.h"
 #include "core/changing.h"
 #include "core/course.h"
@@ -15,18 +16,7 @@ enum { DROPPED_RETRY_US = 50 * 1000 };
 void landing_leave_lines(struct engine *engine, struct flight *flight)
 {
 	heap_remove(&engine->timers, &flight->timer);
-	if (flight->ticket.node.in_heap)
-		bulkhead_give_up(&engine->bulkhead, &flight->ticket, flight->priority);
-	if (list_linked(&flight->link) && flight->state == FLIGHT_PERMITTING)
-		permits_leave(&engine->permits, &flight->link, flight->priority);
-	if (flight->in_bulkhead) {
-		bulkhead_leave(&engine->bulkhead);
-		flight->in_bulkhead = false;
-	}
-	if (flight->is_probe) {
-		breaker_probe_void(&engine->breaker, 0);
-		flight->is_probe = false;
-	}
+	boarding_leave(engine, flight);
 }
 
 /* A build of an earlier history says nothing of what is old. */
@@ -91,7 +81,7 @@ static void keep_failure(struct engine *engine, struct flight *flight, int64_t n
 void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us,
 		    struct effects *effects)
 {
-	CHECK(!flight->has_lease && !flight->has_slot);
+	CHECK(!flight->has_lease);
 	landing_leave_lines(engine, flight);
 	enum refresh_outcome outcome = ledger_outcome(engine, flight);
 	struct keyspace *keyspace = flight->key.keyspace;

@@ -8,7 +8,7 @@
 
 #include "core/engine.h"
 
-/* The flight leaves whatever line it stands in: queue, permit line, bulkhead, timer, probe. */
+/* The flight leaves whatever it waits in: its batch, the timers. */
 void landing_leave_lines(struct engine *engine, struct flight *flight);
 
 /* DONE: out of the table, its result or failure noted in the near cache, its waiters to be woken.

@@ -1,10 +1,11 @@
 /* The origin as the core sees it: something that builds a key's value.
  *
  * Implemented by origin/pool.h (PostgreSQL) and by the simulator. One build is one run of the
- * keyspace's query for one key. Rules for implementations:
- *   - `done` fires exactly once for each build that was started, never inside the call that starts
- *     or cancels it, also when the origin closes;
- *   - at most `concurrency` builds run at once (the core sees to it; the implementation may CHECK);
+ * keyspace's query for one key. Several of one keyspace can go together: chained by `next`, they
+ * are one run of its batch query. Rules for implementations:
+ *   - `done` fires exactly once for each chain that was started, never inside the call that starts
+ *     or cancels it, also when the origin closes; then each build has its answer;
+ *   - at most `concurrency` chains run at once (the core sees to it; the implementation may CHECK);
  *   - the value's bytes arrive as text, but for bytea columns, which arrive as their bytes.
  * Everything happens on the loop's thread.
  */
@@ -27,6 +28,8 @@
 	X(BAD_KEY, bad_key, "the key's arguments do not fit the query: nothing was sent")          \
 	X(KEY_HELD, key_held, "the key's advisory lock is held: another build of it runs")         \
 	X(SLOT_HELD, slot_held, "the slot's advisory lock is held: an older build still runs")     \
+	X(APART, apart,                                                                            \
+	  "of several: nothing came of it, maybe by another's fault; build it alone")              \
 	X(NO_ROOM, no_room, "the origin takes no more connections")                                \
 	X(LOST, lost, "no connection, or it broke: this host's own trouble, not remembered")       \
 	X(CANCELLED, cancelled, "cancelled by the daemon")
@@ -42,9 +45,11 @@ struct build;
 typedef void (*build_done_cb)(struct build *build);
 
 /* One build, embedded in its owner. The owner fills the first part and keeps all of it in place
-   until `done`. */
+   until `done`. Of a chain, the first's slot, time limit and `done` are all of theirs. */
 struct build {
 	struct key key;     /* bytes borrowed until done */
+	struct build *next; /* in the same statement, another key of the same keyspace; at most
+			       BATCH_KEYS_MAX in all. NULL: none */
 	int slot;           /* which of `concurrency` advisory locks to take at the origin */
 	bool lock_key;      /* take the key's advisory lock too: under a lease, so that whoever
 			       holds it has none any more. The origin ends such a holder that
@@ -73,10 +78,11 @@ struct build {
 struct origin {
 	void *impl;
 
-	/* Starts a build; never fails: trouble is an outcome. */
+	/* Starts a build, with those chained to it; never fails: trouble is an outcome. */
 	void (*build)(void *impl, struct build *build);
 
-	/* Asks for an early end of a started build; `done` still fires, perhaps with its result. */
+	/* Asks for an early end of what was started; `done` still fires, perhaps with its result.
+	 */
 	void (*cancel)(void *impl, struct build *build);
 
 	/* Whether the key's arguments fit the keyspace's query (count, canonical form), as far as

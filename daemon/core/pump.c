@@ -21,35 +21,52 @@ static int64_t now(const struct pump *pump)
 /* ---- carrying out ------------------------------------------------------------------------ */
 
 static void on_store_done(struct store_op *op);
-static void on_free_done(struct store_op *op);
 static void on_renew_done(struct store_op *op);
+static void on_permit_done(struct store_op *op);
+static void on_free_done(struct store_op *op);
 static void on_build_done(struct build *build);
+
+static void submit(struct pump *pump, struct store_op *op, store_done_cb done)
+{
+	op->done = done;
+	op->sent_at_us = now(pump);
+	pump->store.submit(pump->store.impl, op);
+}
+
+static void carry_out_of_batch(struct pump *pump, enum effect_type type, struct batch *batch)
+{
+	batch->pump = pump;
+	if (type == EFFECT_PERMIT) {
+		submit(pump, &batch->op, on_permit_done);
+	} else if (type == EFFECT_FREE) {
+		submit(pump, &batch->free_op, on_free_done);
+	} else if (type == EFFECT_BUILD) {
+		batch->build->done = on_build_done;
+		pump->origin.build(pump->origin.impl, batch->build);
+	} else {
+		CHECK(type == EFFECT_CANCEL);
+		pump->origin.cancel(pump->origin.impl, batch->build);
+	}
+}
 
 static void carry_out(struct pump *pump, const struct effects *effects)
 {
 	for (uint32_t i = 0; i < effects->count; i++) {
-		struct flight *flight = effects->at[i].flight;
-		flight->pump = pump;
-		switch (effects->at[i].type) {
+		const struct effect *effect = &effects->at[i];
+		switch (effect->type) {
 		case EFFECT_STORE:
-			flight->op.done = on_store_done;
-			flight->op.sent_at_us = now(pump);
-			pump->store.submit(pump->store.impl, &flight->op);
-			break;
-		case EFFECT_FREE:
-			flight->free_op.done = on_free_done;
-			pump->store.submit(pump->store.impl, &flight->free_op);
+			effect->flight->pump = pump;
+			submit(pump, &effect->flight->op, on_store_done);
 			break;
 		case EFFECT_RENEW:
-			flight->renew_op.done = on_renew_done;
-			pump->store.submit(pump->store.impl, &flight->renew_op);
+			effect->flight->pump = pump;
+			submit(pump, &effect->flight->renew_op, on_renew_done);
 			break;
+		case EFFECT_PERMIT:
+		case EFFECT_FREE:
 		case EFFECT_BUILD:
-			flight->build.done = on_build_done;
-			pump->origin.build(pump->origin.impl, &flight->build);
-			break;
 		case EFFECT_CANCEL:
-			pump->origin.cancel(pump->origin.impl, &flight->build);
+			carry_out_of_batch(pump, effect->type, effect->batch);
 			break;
 		}
 	}
@@ -78,22 +95,28 @@ static void on_store_done(struct store_op *op)
 	dispatch(flight->pump, &(struct event){ .type = EVENT_STORE, .flight = flight });
 }
 
-static void on_free_done(struct store_op *op)
-{
-	struct flight *flight = container_of(op, struct flight, free_op);
-	dispatch(flight->pump, &(struct event){ .type = EVENT_FREED, .flight = flight });
-}
-
 static void on_renew_done(struct store_op *op)
 {
 	struct flight *flight = container_of(op, struct flight, renew_op);
 	dispatch(flight->pump, &(struct event){ .type = EVENT_RENEWED, .flight = flight });
 }
 
+static void on_permit_done(struct store_op *op)
+{
+	struct batch *batch = container_of(op, struct batch, op);
+	dispatch(batch->pump, &(struct event){ .type = EVENT_PERMIT, .batch = batch });
+}
+
+static void on_free_done(struct store_op *op)
+{
+	struct batch *batch = container_of(op, struct batch, free_op);
+	dispatch(batch->pump, &(struct event){ .type = EVENT_FREED, .batch = batch });
+}
+
 static void on_build_done(struct build *build)
 {
-	struct flight *flight = container_of(build, struct flight, build);
-	dispatch(flight->pump, &(struct event){ .type = EVENT_BUILT, .flight = flight });
+	struct batch *batch = container_of(build, struct flight, build)->batch;
+	dispatch(batch->pump, &(struct event){ .type = EVENT_BUILT, .batch = batch });
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -382,6 +405,8 @@ static void inspect_here(struct pump *pump, struct inspection *inspection)
 		inspection->flight_state = flight_state_name(flight->state);
 		inspection->flight_age_us = inspection->now_us - flight->created_at_us;
 		inspection->flight_waiters = (uint32_t)flight->waiters.count;
+		inspection->flight_keys =
+			flight->batch ? (uint32_t)flight->batch->members.count : 1;
 	}
 }
 

@@ -101,6 +101,7 @@ struct inspection {
 	const char *flight_state; /* static */
 	int64_t flight_age_us;
 	uint32_t flight_waiters;
+	uint32_t flight_keys;             /* that go to the origin together, this one included */
 	enum store_outcome store_outcome; /* STORE_DONE: the rest holds */
 	bool has_store;
 	struct entry store;

@@ -41,10 +41,13 @@ static void origin_build(void *impl, struct build *build)
 	cr_assert(run && world->builds < WORLD_BUILDS_MAX);
 	run->build = build;
 	run->script = world->script;
-	run->number = world->builds + 1;
+	run->number = world->keys + 1;
 	run->cancelled = false;
 	world->began_us[world->builds++] = world->now_us;
-	world->key_locks += build->lock_key;
+	for (; build; build = build->next) {
+		world->keys++;
+		world->key_locks += build->lock_key;
+	}
 	if (++world->building > world->building_most)
 		world->building_most = world->building;
 	heap_insert(&world->ends, &run->end, world->now_us + world->script.takes_us);
@@ -63,26 +66,59 @@ static void origin_cancel(void *impl, struct build *build)
 	}
 }
 
+static bool is_for(const struct build *build, const char *arg)
+{
+	return arg && build->key.len == 2 + strlen(arg) &&
+	       memcmp(build->key.bytes + 2, arg, strlen(arg)) == 0;
+}
+
+static void answer(const struct script *script, struct build *build, int number)
+{
+	char text[32];
+	build->outcome = script->outcome;
+	build->status = script->status;
+	if (is_for(build, script->bad)) {
+		build->outcome = BUILD_FAILED;
+		build->status = STATUS_ORIGIN_ERROR;
+	} else if (is_for(build, script->held)) {
+		build->outcome = BUILD_KEY_HELD;
+	} else if (build->outcome == BUILD_ROW) {
+		snprintf(text, sizeof(text), "v%d", number);
+		const char *value = script->value ? script->value : text;
+		build->value = script->null ? NULL : value_create(value, strlen(value));
+		build->has_version = script->version != 0;
+		build->version = script->version;
+		build->history = script->history;
+	}
+	if (script->text)
+		build->text = value_create(script->text, strlen(script->text));
+}
+
+static bool is_spoilt(const struct origin_build *run)
+{
+	bool spoilt = false;
+	for (const struct build *build = run->build; build; build = build->next)
+		spoilt |= is_for(build, run->script.bad);
+	return spoilt && run->build->next;
+}
+
 static void origin_end(struct world *world, struct origin_build *run)
 {
-	struct build *build = run->build;
-	char text[32];
+	struct build *first = run->build;
+	bool spoilt = is_spoilt(run);
+	int number = run->number;
 	heap_remove(&world->ends, &run->end);
 	world->building--;
-	build->outcome = run->cancelled ? BUILD_CANCELLED : run->script.outcome;
-	build->status = run->script.status;
-	if (build->outcome == BUILD_ROW) {
-		snprintf(text, sizeof(text), "v%d", run->number);
-		const char *value = run->script.value ? run->script.value : text;
-		build->value = run->script.null ? NULL : value_create(value, strlen(value));
-		build->has_version = run->script.version != 0;
-		build->version = run->script.version;
-		build->history = run->script.history;
+	for (struct build *build = first; build; build = build->next) {
+		if (run->cancelled)
+			build->outcome = BUILD_CANCELLED;
+		else if (spoilt)
+			build->outcome = BUILD_APART;
+		else
+			answer(&run->script, build, number++);
 	}
-	if (run->script.text)
-		build->text = value_create(run->script.text, strlen(run->script.text));
 	run->build = NULL;
-	build->done(build);
+	first->done(first);
 }
 
 /* ---- the store --------------------------------------------------------------------------- */

@@ -23,9 +23,11 @@ struct script {
 	int64_t version; /* 0: no version */
 	uint64_t history;
 	bool null;
-	const char *value; /* NULL: "v" and the build's number */
+	const char *value; /* NULL: "v" and the build's number, of all keys */
 	enum status status;
 	const char *text;
+	const char *bad;  /* an argument that fails: its own build, or all of a batch APART */
+	const char *held; /* one whose lock is held */
 };
 
 /* One request of a client: set up by world_get and world_refresh. */
@@ -81,7 +83,8 @@ struct world {
 	struct heap ends; /* of running builds */
 	struct origin_build running[WORLD_RUNNING_MAX];
 	int building, building_most;
-	int builds; /* begun */
+	int builds; /* statements begun */
+	int keys;   /* built by them */
 	int64_t began_us[WORLD_BUILDS_MAX];
 };
 
