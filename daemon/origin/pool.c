@@ -354,12 +354,22 @@ static void pool_on_freed(struct conn *conn)
 
 /* --- the turn --- */
 
+/* An error of the query or its data; lost connections are told of once, as origin.lost. */
+static void pool_log_failure(const struct build *build)
+{
+	log_warning("build.failed", LOG_BYTES("key", build->key.bytes, build->key.len),
+		    LOG_BYTES("why", build->text ? build->text->bytes : "",
+			      build->text ? build->text->len : 0));
+}
+
 static void pool_hand_back(struct pool *pool)
 {
 	/* Not those that come meanwhile: they are for the next turn. */
 	for (size_t left = pool->finished.count; left > 0; left--) {
 		struct build *build = build_of(list_pop_front(&pool->finished));
 		build->work = NULL;
+		if (build->outcome == BUILD_FAILED)
+			pool_log_failure(build);
 		build->done(build);
 	}
 }

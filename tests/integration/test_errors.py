@@ -35,6 +35,8 @@ def test_a_failure_is_remembered_and_causes_no_retry_storm(segard, origin):
     assert len({r.text for r in replies}) == 1
     assert all(r.retry_after_ms > 0 for r in replies)
     assert origin.builds("item") == 1
+    logged = [line for line in segard.log().splitlines() if "event=build.failed" in line]
+    assert len(logged) == 1 and "key=item:1 " in logged[0] and "the shelf fell over" in logged[0]
 
 
 def test_after_the_error_time_it_is_tried_again(origin, make_segard):
