@@ -1,9 +1,13 @@
 #include "core/near.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "proto/key.h"
+
+static_assert(KEY_TEXT_MAX <= UINT16_MAX, "near_entry.key_len");
 
 enum {
 	NEAR_TABLE_SIZE = 1024,
@@ -121,6 +125,12 @@ static void sweep_on(struct near *near, struct list_node *newer)
 		near->sweeping = NULL;
 }
 
+/* What it is counted with; the same as long as it is there, since its value is. */
+static size_t cost_of(const struct near_entry *ne)
+{
+	return mem_cost(ne) + value_cost(ne->entry.value);
+}
+
 void near_remove(struct near *near, struct near_entry *ne)
 {
 	near_settle(ne, ne->hits == 0);
@@ -132,9 +142,10 @@ void near_remove(struct near *near, struct near_entry *ne)
 		sweep_on(near, newer);
 	list_remove(&segment->queue, &ne->link);
 	table_remove(&near->table, &ne->node);
-	CHECK(segment->bytes >= ne->cost);
-	segment->bytes -= ne->cost;
-	ne->keyspace->account.near_bytes -= ne->cost;
+	const size_t cost = cost_of(ne);
+	CHECK(segment->bytes >= cost);
+	segment->bytes -= cost;
+	ne->keyspace->account.near_bytes -= cost;
 	ne->keyspace->account.near_entries--;
 	value_unref(ne->entry.value);
 	ne->keyspace->users--;
@@ -192,7 +203,7 @@ static struct near_entry *near_entry_create(const struct key *key)
 	if (!ne)
 		return NULL;
 	ne->keyspace = key->keyspace;
-	ne->key_len = key->len;
+	ne->key_len = (uint16_t)key->len;
 	memcpy(ne->key, key->bytes, key->len);
 	list_node_init(&ne->link);
 	return ne;
@@ -214,13 +225,13 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	size_t most = entry->absent ? near->bytes_max / NEAR_ABSENT_SHARE
 				    : near->bytes_max - table_cost(&near->table) -
 					      mem_cost(near->ghosts.at);
-	ne->cost = mem_cost(ne) + value_cost(entry->value);
-	if (ne->cost > most) {
+	const size_t cost = mem_cost(ne) + value_cost(entry->value);
+	if (cost > most) {
 		near->refused++;
 		mem_free(ne);
 		return NULL;
 	}
-	make_room(near, segment, ne->cost, now_us);
+	make_room(near, segment, cost, now_us);
 
 	ne->entry = *entry;
 	value_ref(ne->entry.value);
@@ -229,8 +240,8 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 	ne->generation = key->keyspace->generation;
 	ne->next_at_us = entry->fresh_until_us;
 	ne->put_at_us = now_us;
-	segment->bytes += ne->cost;
-	ne->keyspace->account.near_bytes += ne->cost;
+	segment->bytes += cost;
+	ne->keyspace->account.near_bytes += cost;
 	ne->keyspace->account.near_entries++;
 	list_push_front(&segment->queue, &ne->link);
 	table_insert(&near->table, &ne->node, key->hash);

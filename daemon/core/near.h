@@ -36,18 +36,17 @@ struct near_entry {
 	int64_t next_at_us;
 	int64_t put_at_us; /* since when the hits are counted */
 	uint64_t hits;
-	enum early early;
 	int64_t retry_at_us; /* a stale entry starts no refresh before this */
 	uint32_t generation;
-	uint32_t
-		trust; /* the engine's count of trusts when it was confirmed; another: look it up */
-	uint32_t key_len;
-	enum answer_reason
-		trouble; /* why the last refresh brought nothing; NONE: no such trouble */
+	/* The engine's count of trusts when it was confirmed; another: look it up. */
+	uint32_t trust;
+	uint16_t key_len;
+	enum early early : 8;
+	/* Why the last refresh brought nothing; NONE: no such trouble. */
+	enum answer_reason trouble : 8;
+	uint8_t cause; /* of the refresh that brought it */
+	bool unread;   /* built with nobody waiting: wasted unless it is hit */
 	bool visited;
-	bool unread;        /* built with nobody waiting: wasted unless it is hit */
-	uint8_t cause;      /* of that refresh */
-	size_t cost;        /* bytes this entry is counted with */
 	struct entry entry; /* its value is counted */
 	char key[];
 };
