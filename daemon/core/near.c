@@ -87,7 +87,8 @@ struct near_entry *near_hit(const struct near *near, uint64_t hash, const char *
 
 /* Group prefetching: each stage issues all its fetches before the next one needs the first of them.
    Source: Chen, Ailamaki, Gibbons, Mowry, "Improving hash join performance through prefetching",
-   ICDE 2004. A node that follows another in its bucket is left to chance. */
+   ICDE 2004. Of one hash alone, an entry's lines still come together. A node that follows another
+   in its bucket is left to chance. */
 void near_prefetch(const struct near *near, const uint64_t *hashes, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "core/engine.h"
 #include "proto/key.h"
@@ -363,10 +364,10 @@ uint32_t dispatch_plain_gets(struct peer *peer, const struct plain_get *gets, ui
 	uint64_t hashes[PLAIN_GETS_MAX];
 	uint32_t i;
 
+	CHECK(count > 0 && count <= PLAIN_GETS_MAX);
 	for (i = 0; i < count; i++)
 		hashes[i] = engine_hash(engine, gets[i].key.data, gets[i].key.len);
-	if (count > 1)
-		near_prefetch(&engine->near, hashes, count);
+	near_prefetch(&engine->near, hashes, count);
 	for (i = 0; i < count && !peer->broken && peer_has_room(peer); i++) {
 		const struct entry *entry =
 			engine_hit(engine, hashes[i], gets[i].key.data, gets[i].key.len, now_us);
