@@ -161,12 +161,13 @@ static void print_stream(const struct stream *stream, double seconds)
 {
 	const struct histogram *h = &stream->latencies;
 	const struct stream_counts *n = &stream->counts;
+	const uint64_t replies = n->fresh + n->stale + n->misses + n->errors;
 
 	printf("{\"name\": \"%s\", \"seconds\": %.3f, \"replies\": %" PRIu64
 	       ", \"per_s\": %.0f, \"fresh\": %" PRIu64 ", \"stale\": %" PRIu64
 	       ", \"misses\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"wrong\": %" PRIu64
 	       ", \"late\": %" PRIu64,
-	       stream->options.name, seconds, h->total, (double)h->total / seconds, n->fresh,
+	       stream->options.name, seconds, replies, (double)replies / seconds, n->fresh,
 	       n->stale, n->misses, n->errors, n->wrong, n->late);
 	static const struct {
 		const char *name;
@@ -273,6 +274,8 @@ int main(int argc, char **argv)
 	run(streams, count, epoll, options.seconds);
 	const double seconds = (double)(now_ns() - begun) / 1e9;
 
+	for (int i = 0; i < count; i++)
+		stream_end(&streams[i], now_ns());
 	ret = report(streams, count, &options, seconds, ran_ns(options.pid) - cpu);
 	for (int i = 0; i < count; i++)
 		stream_close(&streams[i]);

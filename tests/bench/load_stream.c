@@ -15,7 +15,7 @@ enum { READ_BUFFER = 256 * 1024 };
 
 /* A request in flight. */
 struct slot {
-	uint64_t since_ns; /* when it was due, or sent */
+	uint64_t since_ns; /* when it was due, or sent; 0: free */
 	uint32_t key;
 	uint32_t next;  /* while free: the next free one */
 	uint32_t after; /* where replies are in order: the one that was sent after it */
@@ -108,15 +108,18 @@ static bool conn_ask(struct load_conn *conn, uint64_t since_ns)
 	return true;
 }
 
+/* When the next request of an open loop is due. */
+static uint64_t next_due_ns(const struct stream *stream)
+{
+	return stream->begun_ns + (uint64_t)((double)stream->sent * 1e9 / stream->options.rate);
+}
+
 void stream_on_time(struct stream *stream, uint64_t now_ns)
 {
-	const double gap_ns = 1e9 / stream->options.rate;
-
 	if (stream->options.rate <= 0)
 		return;
 	for (;;) {
-		const uint64_t due_ns =
-			stream->begun_ns + (uint64_t)((double)stream->sent * gap_ns);
+		const uint64_t due_ns = next_due_ns(stream);
 		uint32_t tried = 0;
 
 		if (due_ns > now_ns)
@@ -148,6 +151,7 @@ static void free_slot(struct load_conn *conn, uint32_t at)
 
 	if (at == conn->oldest)
 		conn->oldest = slot->after;
+	slot->since_ns = 0;
 	slot->next = conn->free;
 	conn->free = at;
 	conn->in_flight--;
@@ -308,6 +312,22 @@ void stream_begin(struct stream *stream, uint64_t now_ns)
 	stream->counts = (struct stream_counts){ 0 };
 	stream->begun_ns = now_ns;
 	stream->sent = 0;
+}
+
+void stream_end(struct stream *stream, uint64_t now_ns)
+{
+	if (stream->options.rate <= 0)
+		return;
+	for (uint32_t i = 0; i < stream->options.connections; i++) {
+		for (uint32_t k = 0; k < stream->options.depth; k++) {
+			const uint64_t since_ns = stream->conns[i].slots[k].since_ns;
+
+			if (since_ns > 0 && since_ns < now_ns)
+				histogram_add(&stream->latencies, now_ns - since_ns);
+		}
+	}
+	for (; next_due_ns(stream) < now_ns; stream->sent++)
+		histogram_add(&stream->latencies, now_ns - next_due_ns(stream));
 }
 
 void stream_close(struct stream *stream)

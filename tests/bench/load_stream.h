@@ -57,6 +57,10 @@ void stream_close(struct stream *stream);
 /* Counts from here on. */
 void stream_begin(struct stream *stream, uint64_t now_ns);
 
+/* Of an open loop, also counts the times of what is due and not answered: at least so long it took.
+ * Without them a server that stalls at the end would be charged with nothing. */
+void stream_end(struct stream *stream, uint64_t now_ns);
+
 /* Sends what is due. */
 void stream_on_time(struct stream *stream, uint64_t now_ns);
 
