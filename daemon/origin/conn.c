@@ -60,6 +60,14 @@ static void conn_on_handle_closed(uv_handle_t *handle)
 	mem_free(conn);
 }
 
+static size_t chain_bytes(const struct build *build)
+{
+	size_t bytes = 0;
+	for (; build; build = build->next)
+		bytes += build->value ? build->value->len : 0;
+	return bytes;
+}
+
 /* Gives the work back to the owner, if there is some. */
 static void conn_finish(struct conn *conn)
 {
@@ -70,7 +78,7 @@ static void conn_finish(struct conn *conn)
 		return;
 	conn->why = CONN_NOT_CANCELLED;
 	build = exchange_end(exchange);
-	conn->is_large = build && build->value && build->value->len > CONN_LARGE;
+	conn->is_large = chain_bytes(build) > CONN_LARGE;
 	conn->config->events->finished(conn, build,
 				       exchange->has_trouble ? &exchange->trouble : NULL);
 }

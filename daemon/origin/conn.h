@@ -29,11 +29,11 @@
 
 #include "base/list.h"
 #include "core/origin.h"
-#include "core/roster.h"
 #include "origin/aside.h"
 #include "origin/exchange.h"
 #include "origin/session.h"
 #include "origin/statement.h"
+#include "origin/statements.h"
 #include "origin/trouble.h"
 
 /* X(NAME, name, bits of the states it may go to) */
@@ -114,8 +114,8 @@ struct conn {
 	struct exchange_session server;
 	struct aside *aside; /* owned; CONNECTING: the dial, else a cancel; NULL: none under way */
 	enum conn_why why;
-	bool is_large;                 /* the last value was over CONN_LARGE */
-	uint32_t prepared[ROSTER_MAX]; /* see exchange_session */
+	bool is_large;                     /* the last value was over CONN_LARGE */
+	uint32_t prepared[STATEMENTS_MAX]; /* see exchange_session */
 };
 
 /* Starts connecting. 0, or -1 when memory is missing. */

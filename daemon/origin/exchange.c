@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "core/roster.h"
 #include "origin/canonical.h"
+#include "origin/chain.h"
+#include "origin/eviction.h"
 #include "origin/outcome.h"
+#include "origin/statements.h"
 
 /* A generation that no statement has: what is prepared under the name must go. */
 #define PREPARED_OUTDATED UINT32_MAX
-
-/* The server ends a statement at its timeout; one that runs so much longer does not hear it. */
-enum { EVICT_GRACE_MS = 2000 };
 
 void exchange_begin(struct exchange *exchange, struct exchange_session *session, PGconn *pg,
 		    struct statement *statement, struct build *build)
@@ -49,13 +48,26 @@ void exchange_fail(struct exchange *exchange, const struct trouble *trouble)
 	exchange->trouble = *trouble;
 }
 
+/* Whether it may be one key's fault that nothing came of several. Not so where the time was up, or
+ * the connection broke, or where the rows were not what was asked for. */
+static bool is_apart(const struct exchange *exchange)
+{
+	const struct trouble *trouble = &exchange->trouble;
+
+	if (!exchange->statement->single ||
+	    (trouble->outcome != BUILD_FAILED && trouble->outcome != BUILD_BAD_KEY))
+		return false;
+	return exchange->statement->state == STATEMENT_REFUSED ||
+	       (trouble->sqlstate[0] && strcmp(trouble->sqlstate, "57014") != 0);
+}
+
 struct build *exchange_end(struct exchange *exchange)
 {
 	struct build *build = exchange->build;
 
 	if (build && !exchange->has_answer) {
 		CHECK(exchange->has_trouble);
-		outcome_fail(build, &exchange->trouble);
+		chain_fail(build, &exchange->trouble, is_apart(exchange));
 	}
 	statement_unref(exchange->statement);
 	exchange->statement = NULL;
@@ -100,7 +112,7 @@ static bool send_drop(struct exchange *exchange, struct exchange_session *sessio
  * takes much longer for it. */
 static bool send_stray(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
 {
-	for (uint32_t i = 0; i < ROSTER_MAX; i++) {
+	for (uint32_t i = 0; i < STATEMENTS_MAX; i++) {
 		const struct statement *current = session->current[i];
 
 		if (!session->prepared[i] || i == exchange->statement->index ||
@@ -139,7 +151,7 @@ static bool send_settings(struct exchange *exchange, struct exchange_session *se
 
 static bool send_query(struct exchange *exchange, PGconn *pg)
 {
-	const char *query = exchange->statement->policy->query;
+	const char *query = exchange->statement->query;
 
 	return send_step(exchange, pg, STEP_QUERY, PQsendPrepare(pg, "", query, 0, NULL)) &&
 	       send_step(exchange, pg, STEP_DESCRIBE, PQsendDescribePrepared(pg, ""));
@@ -168,27 +180,27 @@ static bool send_prepare(struct exchange *exchange, struct exchange_session *ses
 				       statement->params));
 }
 
+/* `args`: the query's own parameters; `key`: the locks of its key, or keys. */
 static bool send_execute(struct exchange *exchange, const struct exchange_locks *locks, PGconn *pg,
-			 const struct arguments *arguments)
+			 const char *const *args, unsigned args_count, const char *key)
 {
 	const struct build *build = exchange->build;
 	const char *values[KEY_ARGS_MAX + GUARD_PARAMS];
-	const char **guard = values + arguments->count;
-	char class[16], slot[16], key[24], ticket[24], name[32];
+	const char **guard = values + args_count;
+	char class[16], slot[16], ticket[24], name[32];
 
-	memcpy(values, arguments->args, arguments->count * sizeof(values[0]));
+	memcpy(values, args, args_count * sizeof(values[0]));
 	snprintf(class, sizeof(class), "%" PRId32, locks->slot_class);
 	snprintf(slot, sizeof(slot), "%d", build->slot);
-	snprintf(key, sizeof(key), "%" PRId64, guard_key_lock(locks->lock_namespace, &build->key));
 	snprintf(ticket, sizeof(ticket), "%" PRId64, (int64_t)exchange->ticket);
 	guard[GUARD_PARAM_CLASS] = class;
 	guard[GUARD_PARAM_SLOT] = slot;
-	guard[GUARD_PARAM_KEY] = build->lock_key ? key : NULL;
+	guard[GUARD_PARAM_KEY] = key;
 	guard[GUARD_PARAM_TICKET] = ticket;
 	statement_name(exchange->statement->index, name);
 	return send_step(exchange, pg, STEP_EXECUTE,
-			 PQsendQueryPrepared(pg, name, (int)arguments->count + GUARD_PARAMS, values,
-					     NULL, NULL, 1));
+			 PQsendQueryPrepared(pg, name, (int)args_count + GUARD_PARAMS, values, NULL,
+					     NULL, 1));
 }
 
 static enum exchange_turn next_learn(struct exchange *exchange, struct exchange_session *session,
@@ -199,14 +211,44 @@ static enum exchange_turn next_learn(struct exchange *exchange, struct exchange_
 	return EXCHANGE_PREPARES;
 }
 
+static bool send_before(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
+{
+	return send_settings(exchange, session, pg) &&
+	       (is_prepared(exchange, session) || send_prepare(exchange, session, pg));
+}
+
+static enum exchange_turn next_chain(struct exchange *exchange, struct exchange_session *session,
+				     const struct exchange_locks *locks, PGconn *pg)
+{
+	struct chain_arrays arrays;
+	struct trouble trouble;
+	bool sent;
+
+	if (chain_ask(exchange->build, exchange->statement, locks->lock_namespace, &arrays) < 0) {
+		trouble_set(&trouble, BUILD_NO_ROOM, STATUS_OVERLOADED, "no memory for the keys");
+		exchange_fail(exchange, &trouble);
+		return EXCHANGE_ENDS;
+	}
+	if (!arrays.keys) {
+		exchange->has_answer = true;
+		return EXCHANGE_ENDS;
+	}
+	sent = send_before(exchange, session, pg) &&
+	       send_execute(exchange, locks, pg, (const char *const *)&arrays.keys, 1,
+			    arrays.locks);
+	chain_arrays_free(&arrays);
+	return sent ? EXCHANGE_BUILDS : EXCHANGE_BREAKS;
+}
+
 static enum exchange_turn next_build(struct exchange *exchange, struct exchange_session *session,
 				     const struct exchange_locks *locks, PGconn *pg)
 {
 	const struct statement *statement = exchange->statement;
-	const struct key *key = &exchange->build->key;
+	const struct build *build = exchange->build;
+	const struct key *key = &build->key;
 	struct arguments arguments;
 	struct trouble trouble;
-	char text[ERROR_TEXT_MAX];
+	char text[ERROR_TEXT_MAX], lock[24];
 
 	arguments_decode(&arguments, key->bytes, key->len);
 	if (!arguments_fit(&arguments, statement->policy->name, statement->params,
@@ -215,47 +257,25 @@ static enum exchange_turn next_build(struct exchange *exchange, struct exchange_
 		exchange_fail(exchange, &trouble);
 		return EXCHANGE_ENDS;
 	}
-	if (!send_settings(exchange, session, pg))
-		return EXCHANGE_BREAKS;
-	if (!is_prepared(exchange, session) && !send_prepare(exchange, session, pg))
-		return EXCHANGE_BREAKS;
-	return send_execute(exchange, locks, pg, &arguments) ? EXCHANGE_BUILDS : EXCHANGE_BREAKS;
+	snprintf(lock, sizeof(lock), "%" PRId64, guard_key_lock(locks->lock_namespace, key));
+	return send_before(exchange, session, pg) &&
+			       send_execute(exchange, locks, pg, arguments.args, arguments.count,
+					    build->lock_key ? lock : NULL)
+		       ? EXCHANGE_BUILDS
+		       : EXCHANGE_BREAKS;
 }
 
 static bool wants_eviction(const struct exchange *exchange)
 {
-	return exchange->has_answer && !exchange->has_evicted &&
-	       (exchange->build->outcome == BUILD_KEY_HELD ||
-		exchange->build->outcome == BUILD_SLOT_HELD);
+	return exchange->has_answer && !exchange->has_evicted && eviction_is_due(exchange->build);
 }
 
-/* A slot may rightly be held by a daemon out of touch, for another keyspace, and that be slow to
- * read. A key not: we have its lease. */
 static enum exchange_turn next_evict(struct exchange *exchange, const struct exchange_locks *locks,
 				     PGconn *pg)
 {
-	const struct build *build = exchange->build;
-	bool is_key = build->outcome == BUILD_KEY_HELD;
-	uint64_t lock =
-		is_key ? (uint64_t)guard_key_lock(locks->lock_namespace, &build->key)
-		       : (uint64_t)(uint32_t)locks->slot_class << 32 | (uint32_t)build->slot;
-	char class[16], object[16], limit[24];
-	const char *values[GUARD_EVICT_PARAMS] = {
-		[GUARD_EVICT_CLASS] = class,
-		[GUARD_EVICT_OBJECT] = object,
-		[GUARD_EVICT_KIND] = is_key ? "1" : "2",
-		[GUARD_EVICT_LIMIT] = limit,
-		[GUARD_EVICT_STUCK] = is_key ? "true" : "false",
-	};
-
-	snprintf(class, sizeof(class), "%" PRIu32, (uint32_t)(lock >> 32));
-	snprintf(object, sizeof(object), "%" PRIu32, (uint32_t)lock);
-	snprintf(limit, sizeof(limit), "%" PRId64,
-		 (is_key ? exchange_timeout_ms(exchange) : locks->longest_ms) + EVICT_GRACE_MS);
 	exchange->has_evicted = true;
 	return send_step(exchange, pg, STEP_EVICT,
-			 PQsendQueryParams(pg, GUARD_EVICT_SQL, GUARD_EVICT_PARAMS, NULL, values,
-					   NULL, NULL, 1))
+			 eviction_send(pg, exchange->build, locks, exchange_timeout_ms(exchange)))
 		       ? EXCHANGE_EVICTS
 		       : EXCHANGE_BREAKS;
 }
@@ -284,7 +304,10 @@ enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_sess
 		return send_prepare(exchange, session, pg) ? EXCHANGE_PREPARES : EXCHANGE_BREAKS;
 	if (exchange->statement->state != STATEMENT_OK)
 		statement_accept(exchange->statement);
-	return exchange->build ? next_build(exchange, session, locks, pg) : EXCHANGE_ENDS;
+	if (!exchange->build)
+		return EXCHANGE_ENDS;
+	return exchange->statement->single ? next_chain(exchange, session, locks, pg)
+					   : next_build(exchange, session, locks, pg);
 }
 
 /* --- receiving --- */
@@ -352,10 +375,17 @@ static void on_rows(struct exchange *exchange, const struct exchange_session *se
 		    const PGresult *result)
 {
 	struct trouble trouble;
+	int error;
 
 	if (exchange->has_trouble)
 		return; /* an older statement of that name has run */
-	if (outcome_read(exchange->build, result, exchange->ticket, session->system, &trouble) == 0)
+	if (exchange->statement->single)
+		error = chain_read(exchange->build, result, exchange->ticket, session->system,
+				   &trouble);
+	else
+		error = outcome_read(exchange->build, result, exchange->ticket, session->system,
+				     &trouble);
+	if (!error)
 		exchange->has_answer = true;
 	else
 		exchange_fail(exchange, &trouble);

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "origin/placeholder.h"
 #include "origin/types.h"
 
 /* The value as the client gets it. Text goes as it is, and bytea as its bytes; all others as their
@@ -51,7 +52,9 @@ const char GUARD_EVICT_SQL[] =
 	"SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_locks l"
 	" JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid AND a.datid = l.database"
 	" WHERE l.locktype = 'advisory' AND l.granted"
-	" AND l.classid = $1::oid AND l.objid = $2::oid AND l.objsubid = $3::smallint"
+	" AND (l.classid, l.objid) IN (SELECT c, o FROM ROWS FROM"
+	" (pg_catalog.unnest($1::oid[]), pg_catalog.unnest($2::oid[])) AS segar_l(c, o))"
+	" AND l.objsubid = $3::smallint"
 	" AND a.datname = pg_catalog.current_database() AND a.usename = session_user"
 	" AND a.application_name = pg_catalog.current_setting('application_name')"
 	" AND a.pid <> pg_catalog.pg_backend_pid()"
@@ -94,6 +97,59 @@ char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, u
 
 	if (sql)
 		snprintf(sql, (size_t)len + 1, GUARD_FORMAT, GUARD_ARGS(params_count));
+	return sql;
+}
+
+/* The forms of the array that $1 may have must all be those of an expression: after ANY, a subquery
+ * alone would be one of rows. */
+#define GUARD_BATCH_KEYS "(CASE WHEN true THEN (SELECT segar_g.segar_keys FROM segar_g) END)"
+
+#define GUARD_BATCH_FORMAT                                                                         \
+	"WITH segar_h AS MATERIALIZED (SELECT"                                                     \
+	" pg_catalog.pg_try_advisory_xact_lock($2, $3) AS segar_ok, %s AS segar_timeline),"        \
+	" segar_k AS MATERIALIZED (SELECT segar_a.segar_arg, segar_a.segar_n, CASE"                \
+	" WHEN NOT segar_h.segar_ok THEN false"                                                    \
+	" WHEN segar_a.segar_lock IS NULL THEN true"                                               \
+	" ELSE pg_catalog.pg_try_advisory_xact_lock(segar_a.segar_lock) END AS segar_ok"           \
+	" FROM segar_h, ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($4))"                  \
+	" WITH ORDINALITY AS segar_a(segar_arg, segar_lock, segar_n)),"                            \
+	" segar_g AS MATERIALIZED (SELECT"                                                         \
+	" pg_catalog.array_agg(segar_arg ORDER BY segar_n) FILTER (WHERE segar_ok) AS segar_keys," \
+	" pg_catalog.string_agg(CASE WHEN segar_ok THEN '1' ELSE '0' END, '' ORDER BY segar_n)"    \
+	" AS segar_locked FROM segar_k) "                                                          \
+	"SELECT CASE WHEN segar_h.segar_ok THEN %d ELSE %d END, $5, "                              \
+	"pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()),"                           \
+	" segar_h.segar_timeline, segar_q.found, octet_length(segar_q.value),"                     \
+	" CASE WHEN octet_length(segar_q.value) <= %d AND pg_catalog.sum(CASE WHEN"                \
+	" octet_length(segar_q.value) <= %d THEN octet_length(segar_q.value) END)"                 \
+	" OVER (ROWS UNBOUNDED PRECEDING) <= %d THEN segar_q.value END,"                           \
+	" segar_q.version, segar_q.fresh_ms, segar_q.stale_ms,"                                    \
+	" segar_q.key, segar_g.segar_locked "                                                      \
+	"FROM segar_h CROSS JOIN segar_g LEFT JOIN LATERAL (SELECT true AS found, %s AS value,"    \
+	" %s::bigint AS version, %s::bigint AS fresh_ms, %s::bigint AS stale_ms,"                  \
+	" segar_s.key::text AS key FROM (SELECT * FROM (\n%s\n) segar_r OFFSET 0) segar_s"         \
+	" WHERE segar_g.segar_keys IS NOT NULL LIMIT %d OFFSET 0) segar_q ON true"
+
+#define GUARD_BATCH_ARGS                                                                           \
+	has_timeline ? TIMELINE : "NULL::integer", GUARD_FREE, GUARD_SLOT_HELD, VALUE_BYTES_MAX,   \
+		VALUE_BYTES_MAX, BATCH_BYTES_MAX, value_expression(value_type),                    \
+		columns &GUARD_HAS_VERSION ? "segar_s.version" : "NULL",                           \
+		columns &GUARD_HAS_FRESH_MS ? "segar_s.fresh_ms" : "NULL",                         \
+		columns &GUARD_HAS_STALE_MS ? "segar_s.stale_ms" : "NULL", locked,                 \
+		GUARD_BATCH_ROWS_MAX + 1
+
+char *guard_batch_sql(const char *query, uint32_t value_type, unsigned columns, bool has_timeline)
+{
+	char *locked = placeholder_replace(query, GUARD_BATCH_KEYS), *sql = NULL;
+	int len;
+
+	if (!locked)
+		return NULL;
+	len = snprintf(NULL, 0, GUARD_BATCH_FORMAT, GUARD_BATCH_ARGS);
+	sql = mem_alloc((size_t)len + 1);
+	if (sql)
+		snprintf(sql, (size_t)len + 1, GUARD_BATCH_FORMAT, GUARD_BATCH_ARGS);
+	mem_free(locked);
 	return sql;
 }
 

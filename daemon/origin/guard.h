@@ -14,6 +14,12 @@
  * Two rows: the query is not single-valued. A value over VALUE_BYTES_MAX never leaves the server:
  * its length comes alone.
  *
+ * For a batch the same holds for the slot, and each key's lock is tried for itself: the query runs
+ * for those that got theirs, and not at all without any. Its $1 is therefore replaced, in the text,
+ * by the array of these: a subquery, which PostgreSQL computes once, before the first row is looked
+ * for, and can look up in an index. At least one row comes back, and one for each row of the query.
+ * Together their values are at most BATCH_BYTES_MAX; beyond that lengths come alone.
+ *
  * All columns come in binary form: for text that is its bytes in the client's encoding (UTF-8).
  */
 #pragma once
@@ -21,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/limits.h"
 #include "core/keyspace.h"
 
 /* The columns that come back. */
@@ -35,8 +42,16 @@ enum guard_column {
 	GUARD_VERSION,  /* these three: bigint; NULL also where the query has no such column */
 	GUARD_FRESH_MS,
 	GUARD_STALE_MS,
-	GUARD_COLUMNS
+	GUARD_COLUMNS,
+	/* Of a batch besides. */
+	GUARD_KEY = GUARD_COLUMNS, /* text: the row's key */
+	GUARD_LOCKED,              /* text: a 1 or a 0 for each key that was asked for, in order: it
+				      has got its lock */
+	GUARD_BATCH_COLUMNS
 };
+
+/* Rows of a batch's query: more are an error. So is each that is not the only one for its key. */
+enum { GUARD_BATCH_ROWS_MAX = 2 * BATCH_KEYS_MAX };
 
 /* The optional columns of a keyspace's query; a bit each. */
 enum { GUARD_HAS_VERSION = 1, GUARD_HAS_FRESH_MS = 2, GUARD_HAS_STALE_MS = 4 };
@@ -49,9 +64,10 @@ enum guard_held {
 
 /* The parameters behind the query's own. */
 enum guard_param {
-	GUARD_PARAM_CLASS,  /* integer: the fleet, guard_slot_class() */
-	GUARD_PARAM_SLOT,   /* integer */
-	GUARD_PARAM_KEY,    /* bigint: guard_key_lock(), or NULL: without the key's lock */
+	GUARD_PARAM_CLASS, /* integer: the fleet, guard_slot_class() */
+	GUARD_PARAM_SLOT,  /* integer */
+	GUARD_PARAM_KEY,   /* bigint: guard_key_lock(), or NULL: without the key's lock. Of a batch:
+			      an array of such, beside that of the keys */
 	GUARD_PARAM_TICKET, /* bigint */
 	GUARD_PARAMS
 };
@@ -62,6 +78,11 @@ enum guard_param {
 char *guard_sql(const char *query, unsigned params_count, uint32_t value_type, unsigned columns,
 		bool has_timeline) __attribute__((warn_unused_result));
 
+/* The same of a batch's query, whose one parameter is the array of the keys. `query` has a column
+   `key` too. */
+char *guard_batch_sql(const char *query, uint32_t value_type, unsigned columns, bool has_timeline)
+	__attribute__((warn_unused_result));
+
 /* Asks for the system's identifier, a bigint: one row, or none where our role may not read what
    `has_timeline` needs. An error where it may not read the identifier itself. */
 extern const char GUARD_SYSTEM_SQL[];
@@ -69,15 +90,15 @@ extern const char GUARD_SYSTEM_SQL[];
 /* The same with the timeline, an integer, beside it. */
 extern const char GUARD_HISTORY_SQL[];
 
-/* Ends the sessions, of our own role and name, that hold a lock although their time is over: that
- * took more than GUARD_EVICT_LIMIT ms, or that hang in writing to a client which does not read, and
- * so notice neither their timeout nor a cancel. One row for each that was ended.
+/* Ends the sessions, of our own role and name, that hold one of the locks although their time is
+ * over: that took more than GUARD_EVICT_LIMIT ms, or that hang in writing to a client which does
+ * not read, and so notice neither their timeout nor a cancel. One row for each that was ended.
  */
 extern const char GUARD_EVICT_SQL[];
 
 enum guard_evict_param {
-	GUARD_EVICT_CLASS,  /* oid: the lock as pg_locks shows it … */
-	GUARD_EVICT_OBJECT, /* oid */
+	GUARD_EVICT_CLASS,  /* oid[]: the locks as pg_locks shows them … */
+	GUARD_EVICT_OBJECT, /* oid[] */
 	GUARD_EVICT_KIND,   /* smallint: … of one bigint, 1, or of two integers, 2 */
 	GUARD_EVICT_LIMIT,  /* bigint */
 	GUARD_EVICT_STUCK,  /* boolean: also within the limit, if it hangs in writing */

@@ -8,26 +8,26 @@
 #include "core/entry.h"
 #include "origin/guard.h"
 
-static uint64_t read_u64(const PGresult *result, int column)
+static uint64_t read_u64(const PGresult *result, int row, int column)
 {
 	uint64_t number;
 
-	CHECK(PQgetlength(result, 0, column) == sizeof(number));
-	memcpy(&number, PQgetvalue(result, 0, column), sizeof(number));
+	CHECK(PQgetlength(result, row, column) == sizeof(number));
+	memcpy(&number, PQgetvalue(result, row, column), sizeof(number));
 	return be64toh(number);
 }
 
-static uint32_t read_u32(const PGresult *result, int column)
+static uint32_t read_u32(const PGresult *result, int row, int column)
 {
 	uint32_t number;
 
-	CHECK(PQgetlength(result, 0, column) == sizeof(number));
-	memcpy(&number, PQgetvalue(result, 0, column), sizeof(number));
+	CHECK(PQgetlength(result, row, column) == sizeof(number));
+	memcpy(&number, PQgetvalue(result, row, column), sizeof(number));
 	return be32toh(number);
 }
 
 /* Whether the columns are the guard's, in binary form. */
-static bool is_guarded(const PGresult *result)
+static bool is_guarded(const PGresult *result, int columns)
 {
 	static const int lengths[] = {
 		[GUARD_HELD] = sizeof(uint32_t),
@@ -35,7 +35,7 @@ static bool is_guarded(const PGresult *result)
 		[GUARD_SNAPSHOT] = sizeof(uint64_t),
 	};
 
-	if (PQntuples(result) < 1 || PQnfields(result) != GUARD_COLUMNS)
+	if (PQntuples(result) < 1 || PQnfields(result) != columns)
 		return false;
 	for (int i = 0; i <= GUARD_SNAPSHOT; i++)
 		if (PQgetlength(result, 0, i) != lengths[i] || !PQfformat(result, i))
@@ -43,24 +43,25 @@ static bool is_guarded(const PGresult *result)
 	return true;
 }
 
-static int read_value(struct build *build, const PGresult *result, struct trouble *ret_trouble)
+static int read_value(struct build *build, const PGresult *result, int row,
+		      struct trouble *ret_trouble)
 {
 	size_t len;
 
-	if (PQgetisnull(result, 0, GUARD_LENGTH)) {
+	if (PQgetisnull(result, row, GUARD_LENGTH)) {
 		build->value = NULL;
 		return 0;
 	}
 	/* The server's own count rules; where its encoding isn't UTF-8 ours may be greater. */
-	len = read_u32(result, GUARD_LENGTH);
-	if (!PQgetisnull(result, 0, GUARD_VALUE))
-		len = (size_t)PQgetlength(result, 0, GUARD_VALUE);
+	len = read_u32(result, row, GUARD_LENGTH);
+	if (!PQgetisnull(result, row, GUARD_VALUE))
+		len = (size_t)PQgetlength(result, row, GUARD_VALUE);
 	if (len > VALUE_BYTES_MAX) {
 		trouble_set(ret_trouble, BUILD_FAILED, STATUS_TOO_LARGE,
 			    "the value is %zu bytes, over the limit of %d", len, VALUE_BYTES_MAX);
 		return -1;
 	}
-	build->value = value_create(PQgetvalue(result, 0, GUARD_VALUE), len);
+	build->value = value_create(PQgetvalue(result, row, GUARD_VALUE), len);
 	if (!build->value) {
 		trouble_set(ret_trouble, BUILD_NO_ROOM, STATUS_OVERLOADED,
 			    "no memory for a value of %zu bytes", len);
@@ -70,15 +71,15 @@ static int read_value(struct build *build, const PGresult *result, struct troubl
 }
 
 /* A row's own time, in µs, -1 where it has none. */
-static int read_time(const PGresult *result, int column, int64_t least_ms, int64_t *ret_us,
+static int read_time(const PGresult *result, int row, int column, int64_t least_ms, int64_t *ret_us,
 		     struct trouble *ret_trouble)
 {
 	int64_t ms;
 
 	*ret_us = -1;
-	if (PQgetisnull(result, 0, column))
+	if (PQgetisnull(result, row, column))
 		return 0;
-	ms = (int64_t)read_u64(result, column);
+	ms = (int64_t)read_u64(result, row, column);
 	if (ms < least_ms || ms > LIFE_MS_MAX) {
 		trouble_set(ret_trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
 			    "the row's %s is %lld; expected %lld to %lld",
@@ -90,20 +91,16 @@ static int read_time(const PGresult *result, int column, int64_t least_ms, int64
 	return 0;
 }
 
-static int read_row(struct build *build, const PGresult *result, struct trouble *ret_trouble)
+int outcome_read_row(struct build *build, const PGresult *result, int row,
+		     struct trouble *ret_trouble)
 {
-	if (PQntuples(result) > 1) {
-		trouble_set(ret_trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
-			    "the query returned more than one row for this key");
-		return -1;
-	}
-	if (read_value(build, result, ret_trouble) < 0)
+	if (read_value(build, result, row, ret_trouble) < 0)
 		return -1;
 	build->outcome = BUILD_ROW;
-	build->has_version = !PQgetisnull(result, 0, GUARD_VERSION);
-	build->version = build->has_version ? (int64_t)read_u64(result, GUARD_VERSION) : 0;
-	if (read_time(result, GUARD_FRESH_MS, 1, &build->fresh_us, ret_trouble) < 0 ||
-	    read_time(result, GUARD_STALE_MS, 0, &build->stale_us, ret_trouble) < 0) {
+	build->has_version = !PQgetisnull(result, row, GUARD_VERSION);
+	build->version = build->has_version ? (int64_t)read_u64(result, row, GUARD_VERSION) : 0;
+	if (read_time(result, row, GUARD_FRESH_MS, 1, &build->fresh_us, ret_trouble) < 0 ||
+	    read_time(result, row, GUARD_STALE_MS, 0, &build->stale_us, ret_trouble) < 0) {
 		value_unref(build->value);
 		build->value = NULL;
 		return -1;
@@ -115,21 +112,40 @@ uint64_t outcome_system(const PGresult *result)
 {
 	if (PQntuples(result) != 1 || PQnfields(result) != 1 || PQgetisnull(result, 0, 0))
 		return 0;
-	return read_u64(result, 0);
+	return read_u64(result, 0, 0);
+}
+
+int outcome_read_head(struct build *build, const PGresult *result, int columns, uint64_t ticket,
+		      uint64_t system, struct trouble *ret_trouble)
+{
+	if (!is_guarded(result, columns) || read_u64(result, 0, GUARD_TICKET) != ticket) {
+		trouble_set(ret_trouble, BUILD_LOST, STATUS_UNAVAILABLE,
+			    "PostgreSQL's answer belongs to another statement");
+		return -1;
+	}
+	build->snapshot = read_u64(result, 0, GUARD_SNAPSHOT);
+	if (system != 0 && !PQgetisnull(result, 0, GUARD_TIMELINE))
+		build->history = history_of(system, read_u32(result, 0, GUARD_TIMELINE));
+	return 0;
+}
+
+enum guard_held outcome_held(const PGresult *result)
+{
+	return (enum guard_held)read_u32(result, 0, GUARD_HELD);
+}
+
+bool outcome_is_left_out(const PGresult *result, int row)
+{
+	return !PQgetisnull(result, row, GUARD_LENGTH) && PQgetisnull(result, row, GUARD_VALUE) &&
+	       read_u32(result, row, GUARD_LENGTH) <= VALUE_BYTES_MAX;
 }
 
 int outcome_read(struct build *build, const PGresult *result, uint64_t ticket, uint64_t system,
 		 struct trouble *ret_trouble)
 {
-	if (!is_guarded(result) || read_u64(result, GUARD_TICKET) != ticket) {
-		trouble_set(ret_trouble, BUILD_LOST, STATUS_UNAVAILABLE,
-			    "PostgreSQL's answer belongs to another statement");
+	if (outcome_read_head(build, result, GUARD_COLUMNS, ticket, system, ret_trouble) < 0)
 		return -1;
-	}
-	build->snapshot = read_u64(result, GUARD_SNAPSHOT);
-	if (system != 0 && !PQgetisnull(result, 0, GUARD_TIMELINE))
-		build->history = history_of(system, read_u32(result, GUARD_TIMELINE));
-	switch ((enum guard_held)read_u32(result, GUARD_HELD)) {
+	switch (outcome_held(result)) {
 	case GUARD_SLOT_HELD:
 		build->outcome = BUILD_SLOT_HELD;
 		return 0;
@@ -139,8 +155,13 @@ int outcome_read(struct build *build, const PGresult *result, uint64_t ticket, u
 	case GUARD_FREE:
 		break;
 	}
+	if (PQntuples(result) > 1) {
+		trouble_set(ret_trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
+			    "the query returned more than one row for this key");
+		return -1;
+	}
 	if (!PQgetisnull(result, 0, GUARD_FOUND))
-		return read_row(build, result, ret_trouble);
+		return outcome_read_row(build, result, 0, ret_trouble);
 	build->outcome = BUILD_NO_ROW;
 	return 0;
 }

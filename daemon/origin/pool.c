@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "origin/canonical.h"
+#include "origin/chain.h"
 #include "origin/conn.h"
 #include "origin/guard.h"
-#include "origin/outcome.h"
 #include "origin/statements.h"
 #include "origin/trouble.h"
 
@@ -74,7 +74,7 @@ static void pool_queue(struct list *list, struct build *build)
 
 static void pool_fail(struct pool *pool, struct build *build, const struct trouble *trouble)
 {
-	outcome_fail(build, trouble);
+	chain_fail(build, trouble, false);
 	pool_queue(&pool->finished, build);
 	pool_kick(pool);
 }
@@ -95,11 +95,14 @@ static void pool_build(void *impl, struct build *build)
 	struct pool *pool = impl;
 
 	CHECK(pool->statements.at[build->key.keyspace->index] && build->slot >= 0);
-	build->value = build->text = NULL;
-	build->has_version = false;
-	build->version = 0;
-	build->history = build->snapshot = 0;
-	build->status = STATUS_OK;
+	for (struct build *each = build; each; each = each->next) {
+		each->value = each->text = NULL;
+		each->has_version = false;
+		each->version = 0;
+		each->history = each->snapshot = 0;
+		each->outcome = BUILD_NO_ROW;
+		each->status = STATUS_OK;
+	}
 	list_node_init(&build->node);
 	pool->asked++;
 	pool_queue(&pool->waiting, build);
@@ -188,7 +191,7 @@ static struct statement *pool_probe_wanted(struct pool *pool)
 {
 	if (!pool->probing || pool->is_learning)
 		return NULL;
-	for (; pool->probe_next < ROSTER_MAX; pool->probe_next++) {
+	for (; pool->probe_next < STATEMENTS_MAX; pool->probe_next++) {
 		struct statement *statement = pool->statements.at[pool->probe_next];
 
 		if (statement && statement->state != STATEMENT_OK)
@@ -374,9 +377,33 @@ static void pool_hand_back(struct pool *pool)
 	}
 }
 
+/* Several by the keyspace's batch query, one alone by its own. NULL: there is no such query any
+   more. */
 static struct statement *pool_statement_of(struct pool *pool, const struct build *build)
 {
-	return pool->statements.at[build->key.keyspace->index];
+	uint32_t index = build->key.keyspace->index;
+
+	return pool->statements.at[build->next ? STATEMENTS_BATCH + index : index];
+}
+
+/* Those whose batch query a reload has taken away go their own ways. */
+static void pool_part(struct pool *pool)
+{
+	struct list_node *next, *node = list_first(&pool->waiting);
+	struct trouble trouble;
+
+	for (; node; node = next) {
+		struct build *build = build_of(node);
+		next = node->next != &pool->waiting.head ? node->next : NULL;
+		if (pool_statement_of(pool, build))
+			continue;
+		list_remove(&pool->waiting, node);
+		trouble_set(&trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
+			    "the keyspace has no batch query any more");
+		chain_fail(build, &trouble, true);
+		pool_queue(&pool->finished, build);
+		pool_kick(pool);
+	}
 }
 
 static void pool_hand_out(struct pool *pool)
@@ -385,6 +412,7 @@ static void pool_hand_out(struct pool *pool)
 	struct statement *unknown;
 	struct conn *conn;
 
+	pool_part(pool);
 	while (!list_empty(&pool->waiting) && (conn = pool_take_idle(pool))) {
 		struct build *build = build_of(list_pop_front(&pool->waiting));
 		build->work = conn;
@@ -530,6 +558,12 @@ const struct statement *pool_statement(const struct pool *pool, uint32_t index)
 {
 	CHECK(index < ROSTER_MAX);
 	return pool->statements.at[index];
+}
+
+const struct statement *pool_batch_statement(const struct pool *pool, uint32_t index)
+{
+	CHECK(index < ROSTER_MAX);
+	return pool->statements.at[STATEMENTS_BATCH + index];
 }
 
 const struct pool_counters *pool_counters(const struct pool *pool)

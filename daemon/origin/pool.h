@@ -9,6 +9,8 @@
  *   a connection can't be made   the builds that waited for it are LOST (or there was NO_ROOM)
  *   a connection breaks          its build is LOST, the others go on
  *
+ * Builds that are chained run as one, by their keyspace's batch query, on one connection.
+ *
  * A keyspace's query is prepared when it is first needed. Whether it can be is known after
  * pool_probe, or after the first build. All on the loop's thread.
  */
@@ -61,7 +63,8 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
    is closed are CANCELLED. */
 struct origin pool_origin(struct pool *pool);
 
-/* For a reload: memory for so many pool_set that bring another query. 0 or -ENOMEM. */
+/* For a reload: memory for so many pool_set that bring another query, be it the keyspace's own or
+   that of its batches. 0 or -ENOMEM. */
 int pool_reserve(struct pool *pool, uint32_t count) __attribute__((warn_unused_result));
 
 /* The keyspace of this index has this policy from now on. Where its query is another, builds that
@@ -84,6 +87,9 @@ const char *pool_trouble(const struct pool *pool);
 /* What is known of a keyspace's query: its state and error, parameter types and columns. Valid
    until the loop goes on. NULL: there is no such keyspace. */
 const struct statement *pool_statement(const struct pool *pool, uint32_t index);
+
+/* The same of its batch query; NULL: it has none. */
+const struct statement *pool_batch_statement(const struct pool *pool, uint32_t index);
 
 const struct pool_counters *pool_counters(const struct pool *pool);
 

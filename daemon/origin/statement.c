@@ -34,11 +34,17 @@ struct statement *statement_create(uint32_t *generations)
 	return statement;
 }
 
-void statement_set(struct statement *statement, const struct policy *policy, uint32_t index)
+void statement_set(struct statement *statement, const struct policy *policy, uint32_t index,
+		   struct statement *single)
 {
 	policy_ref(policy);
 	policy_unref(statement->policy);
+	if (single)
+		statement_ref(single);
+	statement_unref(statement->single);
 	statement->policy = policy;
+	statement->query = single ? policy->batch.query : policy->query;
+	statement->single = single;
 	statement->index = index;
 }
 
@@ -53,6 +59,7 @@ void statement_unref(struct statement *statement)
 	if (!statement || --statement->refs > 0)
 		return;
 	policy_unref(statement->policy);
+	statement_unref(statement->single);
 	mem_free(statement->sql);
 	mem_free(statement);
 }
@@ -68,13 +75,17 @@ void statement_accept(struct statement *statement)
 
 void statement_refuse(struct statement *statement, const char *text)
 {
-	bool is_news = statement->state != STATEMENT_REFUSED || strcmp(statement->error, text);
+	char error[sizeof(statement->error)];
+	bool is_news;
 
+	snprintf(error, sizeof(error), "%s%.*s", statement->single ? "batch: " : "",
+		 ERROR_TEXT_MAX - 8, text);
+	is_news = statement->state != STATEMENT_REFUSED || strcmp(statement->error, error);
 	statement->state = STATEMENT_REFUSED;
-	snprintf(statement->error, sizeof(statement->error), "%s", text);
+	memcpy(statement->error, error, sizeof(error));
 	if (is_news)
 		log_warning("keyspace.refused", LOG_TEXT("keyspace", statement->policy->name),
-			    LOG_TEXT("why", text));
+			    LOG_TEXT("why", error));
 }
 
 static bool is_integer_type(uint32_t type)
@@ -93,13 +104,16 @@ static unsigned column_bit(const char *name)
 }
 
 /* What is wrong with the column, or NULL. */
-static const char *column_refusal(const char *name, uint32_t type)
+static const char *column_refusal(const struct statement *statement, const char *name,
+				  uint32_t type)
 {
-	if (!strcmp(name, "value"))
+	if (!strcmp(name, "value") || (statement->single && !strcmp(name, "key")))
 		return NULL;
 	if (column_bit(name) != 0)
 		return is_integer_type(type) ? NULL : "must be smallint, integer or bigint";
-	return "is none that segard knows: value, version, fresh_ms, stale_ms";
+	return statement->single
+		       ? "is none that segard knows: key, value, version, fresh_ms, stale_ms"
+		       : "is none that segard knows: value, version, fresh_ms, stale_ms";
 }
 
 static int learn_refuse(struct statement *statement, const char *format, ...)
@@ -121,13 +135,13 @@ static int learn_refuse(struct statement *statement, const char *format, ...)
 static int learn_columns(struct statement *learned, const PGresult *description,
 			 struct statement *statement)
 {
-	bool has_value = false, twice = false;
+	bool has_value = false, has_key = false, twice = false;
 
 	learned->columns = 0;
 
 	for (int i = 0; i < PQnfields(description); i++) {
 		const char *name = PQfname(description, i);
-		const char *refusal = column_refusal(name, PQftype(description, i));
+		const char *refusal = column_refusal(statement, name, PQftype(description, i));
 
 		if (refusal)
 			return learn_refuse(statement, "the query's column \"%s\" %s", name,
@@ -136,6 +150,9 @@ static int learn_columns(struct statement *learned, const PGresult *description,
 			learned->value_type = PQftype(description, i);
 			twice |= has_value;
 			has_value = true;
+		} else if (!strcmp(name, "key")) {
+			twice |= has_key;
+			has_key = true;
 		} else {
 			twice |= (learned->columns & column_bit(name)) != 0;
 			learned->columns |= column_bit(name);
@@ -143,8 +160,37 @@ static int learn_columns(struct statement *learned, const PGresult *description,
 	}
 	if (!has_value)
 		return learn_refuse(statement, "the query returns no column named \"value\"");
+	if (statement->single && !has_key)
+		return learn_refuse(statement, "the query returns no column named \"key\"");
 	if (twice)
 		return learn_refuse(statement, "the query returns a column twice");
+	return 0;
+}
+
+/* A batch query takes the keys, each of which is one argument of the other. */
+static int learn_batch_params(const PGresult *description, struct statement *statement)
+{
+	const struct statement *single = statement->single;
+	const char *type;
+	int count = PQnparams(description);
+
+	if (single->sql && single->params_count != 1)
+		return learn_refuse(statement,
+				    "only keys of one argument can be built together, and the "
+				    "keyspace's own query takes %u",
+				    single->params_count);
+	if (count != 1)
+		return learn_refuse(statement,
+				    "the query takes %d parameters; expected one, the array of the "
+				    "keys, as in WHERE id = ANY($1)",
+				    count);
+	type = pg_type_name(PQparamtype(description, 0));
+	if (type)
+		return learn_refuse(
+			statement,
+			"the query's parameter is of type %s; expected the array of the "
+			"keys, as in WHERE id = ANY($1)",
+			type);
 	return 0;
 }
 
@@ -164,12 +210,15 @@ int statement_learn(struct statement *statement, const PGresult *description, bo
 		[GUARD_PARAM_KEY] = PG_TYPE_INT8,
 		[GUARD_PARAM_TICKET] = PG_TYPE_INT8,
 	};
+	const char *query = statement->query;
 	struct statement learned = *statement;
 	int count = PQnparams(description);
 
 	if (count > KEY_ARGS_MAX)
 		return learn_refuse(statement, "the query takes more than %d parameters",
 				    KEY_ARGS_MAX);
+	if (statement->single && learn_batch_params(description, statement) < 0)
+		return -EINVAL;
 	if (learn_columns(&learned, description, statement) < 0)
 		return -EINVAL;
 	learned.has_timeline = has_timeline;
@@ -177,10 +226,16 @@ int statement_learn(struct statement *statement, const PGresult *description, bo
 	for (int i = 0; i < count; i++)
 		learned.params[i] = PQparamtype(description, i);
 	memcpy(learned.params + count, guards, sizeof(guards));
+	if (statement->single)
+		learned.params[count + GUARD_PARAM_KEY] = PG_TYPE_INT8_ARRAY;
 	if (is_same(statement, &learned))
 		return 0;
-	learned.sql = guard_sql(statement->policy->query, learned.params_count, learned.value_type,
-				learned.columns, learned.has_timeline);
+	if (statement->single)
+		learned.sql = guard_batch_sql(query, learned.value_type, learned.columns,
+					      learned.has_timeline);
+	else
+		learned.sql = guard_sql(query, learned.params_count, learned.value_type,
+					learned.columns, learned.has_timeline);
 	if (!learned.sql)
 		return -ENOMEM;
 	learned.generation = ++*statement->generations;

@@ -6,7 +6,8 @@
  * by the next build, since the table may have come meanwhile
  *
  * The query's columns: `value` (any type) and, if it likes, `version`, `fresh_ms`
- * and `stale_ms` (smallint, integer, bigint).
+ * and `stale_ms` (smallint, integer, bigint). A batch query has the column `key` (any type) too,
+ * and one parameter, an array; the keyspace's other one then takes one argument.
  *
  * A changed query is another statement. Counted: the pool holds those in force, each work its own
  * until it ends. On the loop's thread.
@@ -33,7 +34,10 @@ struct statement {
 	uint32_t refs;
 	struct list_node node;       /* the pool's, while it is spare */
 	const struct policy *policy; /* counted */
-	uint32_t index;              /* the keyspace's */
+	const char *query;           /* borrowed of the policy's two: what this is about */
+	struct statement *single;    /* counted; of a batch query: its keyspace's other one; NULL:
+					this is that */
+	uint32_t index;              /* among all statements of a pool: origin/statements.h */
 	enum statement_state state;
 	uint32_t *generations; /* borrowed: the last that was given, to whichever statement */
 	uint32_t generation;   /* another each time the query is learned anew; 0: never learned */
@@ -49,7 +53,10 @@ struct statement {
 
 /* One without a keyspace, with one reference; then it gets one. NULL when memory is missing. */
 struct statement *statement_create(uint32_t *generations) __attribute__((warn_unused_result));
-void statement_set(struct statement *statement, const struct policy *policy, uint32_t index);
+
+/* `single`: NULL for the keyspace's own query; else this is about its batch query. */
+void statement_set(struct statement *statement, const struct policy *policy, uint32_t index,
+		   struct statement *single);
 
 struct statement *statement_ref(struct statement *statement);
 void statement_unref(struct statement *statement); /* NULL is fine */
