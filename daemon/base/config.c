@@ -331,6 +331,22 @@ static const struct field limits_fields[] = {
 };
 static const struct schema limits_schema = SCHEMA(limits_fields, limits_policy, check_limits);
 
+static const struct field batch_fields[] = {
+	TEXT("query", batch_policy, query, REQUIRED, RANGE(1, QUERY_BYTES_MAX),
+	     FORM("an SQL query with columns \"key\" and \"value\""), CHECKED_BY(check_query),
+	     HELP("SQL that takes the array of the keys' arguments as $1, as in `WHERE id = "
+		  "ANY($1)`, "
+		  "and returns at most one row for each: with the argument in the column `key`, "
+		  "and "
+		  "the columns of the keyspace's query, which takes one argument.")),
+	DURATION("linger", batch_policy, linger_us, DEFAULT("1ms"), RANGE(0, UNITS_SECOND),
+		 HELP("How long one that is to be built waits for others; 0: only for those of the "
+		      "same moment, such as the keys of one mget.")),
+	COUNT("max", batch_policy, max, DEFAULT("64"), RANGE(2, BATCH_KEYS_MAX),
+	      HELP("Keys of one statement; a full one doesn't linger.")),
+};
+static const struct schema batch_schema = SCHEMA(batch_fields, batch_policy, NULL);
+
 static const struct field keyspace_fields[] = {
 	TEXT("name", policy, name, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
 	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECKED_BY(check_name),
@@ -385,7 +401,10 @@ static const struct field keyspace_fields[] = {
 		    "is asked for. `invalidate`: nor is it served stale. `ignore`: nothing, it "
 		    "lives "
 		    "as long as it is fresh.")),
-	LATER("batch", HELP("it will be a query that builds many keys at once")),
+	MAP("batch", policy, batch, &batch_schema, LIVE, OPTIONAL,
+	    HELP("A query that builds many keys at once. Values that are to be built and come "
+		 "close "
+		 "together become one statement, and take one of the origin's budget.")),
 };
 const struct schema config_keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
 

@@ -10,6 +10,7 @@
 #include "base/schema_value.h"
 #include "base/suggest.h"
 
+static int scope_preset(struct scope *scope, void *object);
 static int scope_read(struct scope *scope, yaml_document_t *document, const yaml_node_t *mapping,
 		      void *object);
 
@@ -184,6 +185,8 @@ static int field_read_map(struct scope *outer, size_t i, yaml_document_t *docume
 		.schema = field->schema,
 		.place = node ? place_of(node->start_mark) : scope_place(outer, field->name),
 	};
+	if (!node && field->optional)
+		return scope_preset(&scope, member(object, field->offset));
 	return scope_read(&scope, document, node, member(object, field->offset));
 }
 

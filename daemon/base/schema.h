@@ -54,6 +54,7 @@ struct field {
 	size_t offset;       /* of the value in the schema's struct */
 	size_t count_offset; /* LIST: of its count */
 	bool required;
+	bool optional;      /* MAP: where it is left out, nothing in it is required or checked */
 	bool secret;        /* never shown in an error */
 	bool live;          /* a reload can change it; else it takes a restart */
 	const char *preset; /* the default, as it would be written; NULL: none */
@@ -176,6 +177,7 @@ struct scope {
 	}
 
 #define REQUIRED             .required = true
+#define OPTIONAL             .optional = true
 #define SECRET               .secret = true
 #define LIVE                 .live = true
 #define DEFAULT(text)        .preset = text

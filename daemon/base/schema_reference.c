@@ -80,6 +80,8 @@ static void print_parts(const struct schema *schema, const char *prefix, FILE *o
 		if (field->type == FIELD_LIST)
 			fprintf(out, " %s list of at most %lld mappings.",
 				field->required ? "A required" : "A", (long long)field->max);
+		if (field->optional)
+			fprintf(out, " May be left out as a whole.");
 		fputc('\n', out);
 		print_values(field->schema, field->live, out);
 		print_later(field->schema, out);

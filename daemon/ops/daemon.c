@@ -158,13 +158,23 @@ static void about_stats(void *impl, struct stat_sink *sink)
 		put_redis_stats(daemon->stores.redis, sink);
 }
 
-static bool about_keyspace(void *impl, const struct keyspace *keyspace, char *text, size_t size)
+static bool is_served(const struct statement *statement, char *text, size_t size)
 {
-	struct daemon *daemon = impl;
-	const struct statement *statement = pool_statement(daemon->pool, keyspace->index);
 	if (statement->state == STATEMENT_REFUSED)
 		snprintf(text, size, "%s", statement->error);
 	return statement->state != STATEMENT_REFUSED;
+}
+
+static bool about_keyspace(void *impl, const struct keyspace *keyspace, char *text, size_t size)
+{
+	struct daemon *daemon = impl;
+	return is_served(pool_statement(daemon->pool, keyspace->index), text, size);
+}
+
+static bool about_batch(void *impl, const struct keyspace *keyspace, char *text, size_t size)
+{
+	struct daemon *daemon = impl;
+	return is_served(pool_batch_statement(daemon->pool, keyspace->index), text, size);
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -334,7 +344,10 @@ static int open_server(struct daemon *daemon)
 		.listen_fd = daemon->listen_fd,
 		.limits = &daemon->limits,
 		.access = { daemon->config->access, daemon->config->access_count },
-		.about = { .impl = daemon, .stats = about_stats, .keyspace = about_keyspace },
+		.about = { .impl = daemon,
+			   .stats = about_stats,
+			   .keyspace = about_keyspace,
+			   .batch = about_batch },
 	};
 	enum listener_outcome outcome = server_open(&daemon->server, &options, why, sizeof(why));
 	daemon->server.data = daemon;
@@ -536,6 +549,22 @@ struct origin_check {
 	int code;
 };
 
+static void tell_statement(struct origin_check *check, const struct statement *statement)
+{
+	const struct policy *policy = statement->policy;
+	if (statement->state == STATEMENT_REFUSED) {
+		printf("%s:%d: %s: %s\n", check->config->path, policy->line, policy->name,
+		       statement->error);
+		check->code = EXIT_CONFIG;
+	} else if (statement->state == STATEMENT_OK && statement->single) {
+		printf("%s: batch: ok, up to %d keys\n", policy->name, policy->batch.max);
+	} else if (statement->state == STATEMENT_OK) {
+		printf("%s: ok, %u argument%s%s\n", policy->name, statement->params_count,
+		       statement->params_count == 1 ? "" : "s",
+		       statement->columns & GUARD_HAS_VERSION ? ", versioned" : "");
+	}
+}
+
 static void on_probed(struct pool *pool, void *arg)
 {
 	struct origin_check *check = arg;
@@ -544,17 +573,10 @@ static void on_probed(struct pool *pool, void *arg)
 	if (trouble)
 		printf("origin: %s\n", trouble);
 	for (uint32_t i = 0; i < check->config->keyspaces_count; i++) {
-		const struct policy *policy = &check->config->keyspaces[i];
-		const struct statement *statement = pool_statement(pool, i);
-		if (statement->state == STATEMENT_OK) {
-			printf("%s: ok, %u argument%s%s\n", policy->name, statement->params_count,
-			       statement->params_count == 1 ? "" : "s",
-			       statement->columns & GUARD_HAS_VERSION ? ", versioned" : "");
-		} else if (statement->state == STATEMENT_REFUSED) {
-			printf("%s:%d: %s: %s\n", check->config->path, policy->line, policy->name,
-			       statement->error);
-			check->code = EXIT_CONFIG;
-		}
+		const struct statement *batch = pool_batch_statement(pool, i);
+		tell_statement(check, pool_statement(pool, i));
+		if (batch)
+			tell_statement(check, batch);
 	}
 	pool_close(pool, NULL, NULL);
 }

@@ -118,6 +118,34 @@ void about_stats(struct server *server, struct wire_buf *b)
 	b->data[at++] = (uint8_t)stats.count;
 }
 
+static void put_state(struct wire_buf *b, bool served, const char *why)
+{
+	put_str(b, "state", served ? "serving" : "refused");
+	wire_buf_str(b, "error");
+	if (served)
+		wire_buf_nil(b);
+	else
+		wire_buf_str(b, why);
+}
+
+static void put_batch(struct server *server, struct wire_buf *b, const struct keyspace *keyspace)
+{
+	const struct server_about *about = &server->about;
+	const struct batch_policy *policy = &keyspace->policy->batch;
+	char why[ERROR_TEXT_MAX] = "";
+
+	wire_buf_str(b, "batch");
+	if (!policy->query) {
+		wire_buf_nil(b);
+		return;
+	}
+	wire_buf_map(b, 5);
+	put_str(b, "query", policy->query);
+	put_state(b, !about->batch || about->batch(about->impl, keyspace, why, sizeof(why)), why);
+	put_int(b, "linger_ms", policy->linger_us / 1000);
+	put_int(b, "max", policy->max);
+}
+
 static void put_keyspace(struct server *server, struct wire_buf *b, const struct keyspace *keyspace)
 {
 	const struct server_about *about = &server->about;
@@ -126,20 +154,16 @@ static void put_keyspace(struct server *server, struct wire_buf *b, const struct
 	const bool served =
 		!about->keyspace || about->keyspace(about->impl, keyspace, why, sizeof(why));
 
-	wire_buf_map(b, 9);
+	wire_buf_map(b, 10);
 	put_str(b, "name", policy->name);
 	put_str(b, "query", policy->query);
-	put_str(b, "state", served ? "serving" : "refused");
-	wire_buf_str(b, "error");
-	if (served)
-		wire_buf_nil(b);
-	else
-		wire_buf_str(b, why);
+	put_state(b, served, why);
 	put_bool(b, "single_row", policy->single_row);
 	put_int(b, "fresh_ms", policy->fresh_us / 1000);
 	put_int(b, "stale_ms", policy->stale_us / 1000);
 	put_int(b, "negative_ms", policy->negative_us / 1000);
 	put_int(b, "wait_ms", policy->wait_us / 1000);
+	put_batch(server, b, keyspace);
 }
 
 void about_keyspaces(struct server *server, struct wire_buf *b)

@@ -87,11 +87,12 @@ static void put_flight(struct wire_buf *b, const struct inspection *inspection)
 		wire_buf_nil(b);
 		return;
 	}
-	wire_buf_map(b, 3);
+	wire_buf_map(b, 4);
 	wire_buf_str(b, "state");
 	wire_buf_str(b, inspection->flight_state);
 	put_int(b, "age_ms", ms_passed(inspection->flight_age_us));
 	put_int(b, "waiters", inspection->flight_waiters);
+	put_int(b, "keys", inspection->flight_keys);
 }
 
 void inspect_put(struct wire_buf *b, const struct inspection *inspection)

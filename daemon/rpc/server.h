@@ -69,6 +69,9 @@ struct server_about {
 
 	/* Whether the keyspace is served; if not, the reason in `text`, cut to `size`. */
 	bool (*keyspace)(void *impl, const struct keyspace *keyspace, char *text, size_t size);
+
+	/* The same of its batch query, which it has; without it each key is built alone. */
+	bool (*batch)(void *impl, const struct keyspace *keyspace, char *text, size_t size);
 };
 
 struct server_options {

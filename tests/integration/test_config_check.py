@@ -78,7 +78,9 @@ def test_what_is_not_served_yet_is_refused_by_name(check, good, section, value):
 @pytest.mark.parametrize("key, value", [
     ("fresh", "0"), ("fresh", "10"), ("fresh", "-1s"), ("fresh", "10 minutes"), ("stale", "soon"), ("jitter", "60%"),
     ("query", ""), ("name", ""), ("name", "a:b"), ("name", "x" * 65), ("wait", "10m"), ("single_row", "perhaps"),
-    ("unknown", "x"), ("on_change", "refresh"), ("batch", {"query": "x"}), ("error", "0"),
+    ("unknown", "x"), ("on_change", "refresh"), ("batch", "SELECT 1"), ("batch", {}), ("batch", {"max": 2}),
+    ("batch", {"query": ""}), ("batch", {"query": "x", "max": 1}), ("batch", {"query": "x", "max": 65}),
+    ("batch", {"query": "x", "linger": "2s"}), ("batch", {"query": "x", "size": 3}), ("error", "0"),
 ])
 def test_what_cannot_work_is_refused(check, good, key, value):
     good["keyspaces"][0][key] = value
@@ -141,3 +143,17 @@ def test_a_password_is_in_no_message(check, good, origin):
     good["origin"]["dsn"] += " password=hunter2 nonsense=1"
     for more in ([], ["--origin"]):
         assert "hunter2" not in check(good, *more)[1]
+
+
+def test_a_batch_query_is_looked_at_by_itself(check, good):
+    many = {"name": "many", "query": "SELECT value FROM items WHERE id = $1", "fresh": "1m"}
+    good["keyspaces"].append(many)
+    many["batch"] = {"query": "SELECT id AS key, value FROM items WHERE id = ANY($1)"}
+    code, said = check(good, "--origin")
+    assert code == 0 and "many: batch: ok" in said, said
+    many["batch"]["query"] = "SELECT value FROM items WHERE id = ANY($1)"
+    code, said = check(good, "--origin")
+    assert code == 1 and "many: batch: " in said and '"key"' in said, said
+    many["query"] = "SELECT value FROM items WHERE id = $1 AND value = $2"
+    code, said = check(good, "--origin")
+    assert code == 1 and "one argument" in said, said

@@ -111,6 +111,7 @@ Test(config, what_is_not_written_gets_its_default)
 	cr_assert_float_eq(policy->early, 1, 1e-12);
 	cr_assert_eq(policy->build_timeout_us, 30000000);
 	cr_assert_null(policy->default_value);
+	cr_assert_null(policy->batch.query);
 	config_free(config);
 }
 
@@ -141,6 +142,7 @@ Test(config, every_key_that_is_written_arrives)
 		"  build_timeout: 1m\n"
 		"  default: \"\\0{}\"\n"
 		"  early: 2.5\n"
+		"  batch: { query: \"SELECT 2 ; \", linger: 5ms, max: 2 }\n"
 		"warm: []\n"
 		"access:\n");
 	cr_assert_str_eq(config->listen.socket, "/s");
@@ -172,6 +174,9 @@ Test(config, every_key_that_is_written_arrives)
 	cr_assert_eq(policy->default_value->len, 3);
 	cr_assert_arr_eq(policy->default_value->bytes, "\0{}", 3);
 	cr_assert_eq(policy->line, 8);
+	cr_assert_str_eq(policy->batch.query, "SELECT 2");
+	cr_assert_eq(policy->batch.linger_us, 5000);
+	cr_assert_eq(policy->batch.max, 2);
 	config_free(config);
 }
 
@@ -514,6 +519,34 @@ Test(config, a_metrics_address_is_checked)
 	REFUSE({ GOOD "metrics: { listen: \"localhost:9633\" }\n",
 		 "3:20: metrics.listen: \"localhost:9633\" has no address of numbers; expected "
 		 "127.0.0.1:9633, [::1]:9633 or unix:/path" });
+}
+
+#define BATCH(batch)                                                                               \
+	ORIGIN "keyspaces: [ { name: a, query: SELECT 1, fresh: 10m, batch: " batch " } ]\n"
+
+Test(config, a_batch_has_its_query_or_is_left_out)
+{
+	struct config *config = accept(BATCH("{ query: q }"));
+	cr_assert_eq(config->keyspaces[0].batch.linger_us, 1000);
+	cr_assert_eq(config->keyspaces[0].batch.max, 64);
+	config_free(config);
+	config = accept(BATCH("null"));
+	cr_assert_null(config->keyspaces[0].batch.query);
+	config_free(config);
+	REFUSE({ BATCH("{}"), "2:61: keyspaces[0].batch.query: is missing; expected an SQL query "
+			      "with columns \"key\" and \"value\"" },
+	       { BATCH("{ max: 3 }"), "2:61: keyspaces[0].batch.query: is missing; expected an SQL "
+				      "query with columns \"key\" and \"value\"" },
+	       { BATCH("SELECT 1"),
+		 "2:61: keyspaces[0].batch: is a plain value; expected a mapping" },
+	       { BATCH("{ query: ;, max: 65, linger: 2s }"),
+		 "2:70: keyspaces[0].batch.query: is empty; expected an SQL query with columns "
+		 "\"key\" and \"value\"\n"
+		 "2:78: keyspaces[0].batch.max: \"65\" is too large; expected a whole number from "
+		 "2 "
+		 "to 64\n"
+		 "2:90: keyspaces[0].batch.linger: \"2s\" is too large; expected a duration from 0 "
+		 "to 1s" });
 }
 
 Test(config, what_later_versions_bring_is_refused_by_name)

@@ -83,6 +83,23 @@ BEGIN
 END
 $$;
 
+-- keyspace many: items, one by one or many at once; logs each build and each statement. Item 666 fails.
+CREATE FUNCTION many_of(ids bigint[]) RETURNS TABLE (key text, value text, version bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM build_begins('statement', cardinality(ids)::text);
+	PERFORM build_begins('many', id::text) FROM unnest(ids) id;
+	IF 666 = ANY(ids) THEN
+		RAISE division_by_zero;
+	END IF;
+	RETURN QUERY SELECT i.id::text, i.value, i.row_version FROM items i WHERE i.id = ANY(ids);
+	PERFORM build_behaves('many');
+END
+$$;
+
+CREATE FUNCTION many(item_id bigint) RETURNS TABLE (value text, version bigint) LANGUAGE sql AS $$
+	SELECT m.value, m.version FROM many_of(ARRAY[item_id]) m
+$$;
+
 -- The role of the daemon.
 CREATE ROLE segard LOGIN;
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO segard;
