@@ -164,6 +164,21 @@ static void draw_options(const struct fleet *fleet, struct rng *rng, int key, st
 	}
 }
 
+/* Some of its neighbours too, at once. */
+static void ask_neighbours(struct node *node, struct rng *rng, const struct query *query, int key)
+{
+	const struct scene *scene = &node->fleet->scene;
+	int each = (int)scene->keys_each, first = (int)scene->keys[key].keyspace * each;
+	int count = (int)rng_between(rng, 1, each - 1);
+	for (int i = 1; i <= count; i++) {
+		int other = first + (key - first + i) % each;
+		struct query its;
+		query_init(node, other, &its);
+		its.wait_us = query->wait_us;
+		ask(node, &its, other);
+	}
+}
+
 static void on_next(struct errand *errand)
 {
 	struct node *node = errand->node;
@@ -179,6 +194,9 @@ static void on_next(struct errand *errand)
 		query_init(node, key, &query);
 		draw_options(fleet, &visitor->rng, key, &query);
 		ask(node, &query, key);
+		if (query.key.keyspace->policy->batch.query &&
+		    rng_between(&visitor->rng, 0, 999) < fleet->scene.mgets)
+			ask_neighbours(node, &visitor->rng, &query, key);
 	}
 	node_at(node, &visitor->next,
 		fleet->vtime.now_us +

@@ -141,6 +141,7 @@ struct outcome fleet_play(uint64_t seed, const struct scene_options *options, en
 				   .steps = fleet->vtime.steps,
 				   .builds = fleet->judge.builds_count - 1,
 				   .replies = fleet->judge.replies,
+				   .batches = fleet->judge.batches,
 				   .errors = fleet->judge.errors };
 	for (int i = 0; i < fleet->scene.nodes; i++)
 		outcome.hits += fleet->nodes[i].hot.hits;

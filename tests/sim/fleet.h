@@ -43,7 +43,7 @@ struct fleet {
 
 /* What came of a run. `trace` sums up its trace, if that was made. */
 struct outcome {
-	uint64_t digest, trace, steps, builds, replies, errors, hits;
+	uint64_t digest, trace, steps, builds, batches, replies, errors, hits;
 };
 
 /* Plays the scene of the seed from beginning to end. A broken promise ends the process. */

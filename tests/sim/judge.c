@@ -338,12 +338,12 @@ uint32_t judge_on_build(struct judge *judge, struct node *node, int key, const s
 	return number;
 }
 
-void judge_on_statement(struct judge *judge, uint32_t record, bool runs)
+void judge_on_statement(struct judge *judge, uint32_t keys, uint32_t free)
 {
 	const struct scene *scene = &judge->fleet->scene;
 	int64_t now_us = judge->fleet->vtime.now_us;
 	uint32_t most = (uint32_t)scene->budget_per_s;
-	judge->builds[record].at_server = true;
+	judge->batches += keys > 1;
 	judge->starts = grow(judge->starts, judge->starts_count, sizeof(*judge->starts));
 	judge->starts[judge->starts_count++] = now_us;
 	if (judge->starts_count > most &&
@@ -352,12 +352,10 @@ void judge_on_statement(struct judge *judge, uint32_t record, bool runs)
 			judge, "origin budget", "%u statements in %.3f s, budget=%.0f/s", most + 1,
 			(double)(now_us - judge->starts[judge->starts_count - 1 - most]) / SECOND,
 			scene->budget_per_s);
-	if (!runs) {
-		bool calm = judge_is_calm(judge);
-		if (calm)
-			judge_fail(judge, "origin budget", "a lock is held, without a cause");
+	if (free < keys && judge_is_calm(judge))
+		judge_fail(judge, "origin budget", "a lock is held, without a cause");
+	if (free == 0)
 		return;
-	}
 	if (++judge->running > scene->concurrency)
 		judge_fail(judge, "origin budget", "%d statements run, concurrency=%d",
 			   judge->running, scene->concurrency);
@@ -371,9 +369,9 @@ void judge_on_read(struct judge *judge, uint32_t record, const struct reading *r
 	judge->builds[record].read = *read;
 }
 
-void judge_on_statement_end(struct judge *judge, uint32_t record)
+void judge_on_statement_end(struct judge *judge)
 {
-	CHECK(judge->running > 0 && judge->builds[record].at_server);
+	CHECK(judge->running > 0);
 	judge->running--;
 }
 

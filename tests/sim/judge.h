@@ -24,7 +24,7 @@ struct build_record {
 	bool away;
 	int64_t began_us, read_us, ended_us; /* true time; 0: not yet */
 	int64_t error_us;                    /* how wrong that clock was */
-	bool at_server, over;
+	bool over;
 	enum build_outcome outcome;
 	struct reading read;
 };
@@ -67,7 +67,8 @@ struct judge {
 
 	int64_t *starts; /* owned; of statements at the server, true time */
 	uint32_t starts_count;
-	int running; /* statements that hold a slot */
+	uint64_t batches; /* of these, those for several keys */
+	int running;      /* statements that hold a slot */
 	int running_most;
 
 	/* Troubles that last now, and when one last began or ended, true time. */
@@ -92,9 +93,10 @@ void judge_close(struct judge *judge);
 /* The origin. The number of the new record. */
 uint32_t judge_on_build(struct judge *judge, struct node *node, int key, const struct build *build);
 const struct build_record *judge_record(const struct judge *judge, uint32_t number);
-void judge_on_statement(struct judge *judge, uint32_t record, bool runs);
+/* A statement has arrived, of so many keys; so many of them got their locks. */
+void judge_on_statement(struct judge *judge, uint32_t keys, uint32_t free);
 void judge_on_read(struct judge *judge, uint32_t record, const struct reading *read);
-void judge_on_statement_end(struct judge *judge, uint32_t record);
+void judge_on_statement_end(struct judge *judge);
 void judge_on_built(struct judge *judge, uint32_t record, enum build_outcome outcome);
 
 /* The store. `key` -1: all keys. */

@@ -87,10 +87,10 @@ static void play(uint64_t seed, const struct scene_options *options, enum tracin
 	}
 	alarm(PLAY_SECONDS_MAX); /* a world that goes round in a circle is broken too */
 	struct outcome outcome = fleet_play(seed, options, tracing);
-	printf("seed=%" PRIu64 " digest=%016" PRIx64 " builds=%" PRIu64 " replies=%" PRIu64
-	       " errors=%" PRIu64 " hits=%" PRIu64 " steps=%" PRIu64 "\n",
-	       seed, outcome.digest, outcome.builds, outcome.replies, outcome.errors, outcome.hits,
-	       outcome.steps);
+	printf("seed=%" PRIu64 " digest=%016" PRIx64 " builds=%" PRIu64 " batches=%" PRIu64
+	       " replies=%" PRIu64 " errors=%" PRIu64 " hits=%" PRIu64 " steps=%" PRIu64 "\n",
+	       seed, outcome.digest, outcome.builds, outcome.batches, outcome.replies,
+	       outcome.errors, outcome.hits, outcome.steps);
 	fflush(stdout);
 }
 

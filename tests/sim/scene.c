@@ -101,6 +101,24 @@ static void draw_keyspaces(struct scene *scene, struct rng *rng)
 	}
 }
 
+/* In half of the scenes some keyspaces build several keys at once. */
+static void draw_batches(struct scene *scene)
+{
+	struct rng rng;
+	scene_stream(scene, STREAM_BATCHES, 0, &rng);
+	if (draw_chance(&rng, 0.5))
+		return;
+	scene->mgets = (int)rng_between(&rng, 50, 300);
+	for (uint32_t i = 0; i < KEYSPACES; i++)
+		if (draw_chance(&rng, 0.6))
+			scene->policies[i].batch = (struct batch_policy){
+				.query = (char *)"batch",
+				.linger_us =
+					draw_chance(&rng, 0.3) ? 0 : rng_between(&rng, 0, 10 * MS),
+				.max = (int)rng_between(&rng, 2, 20),
+			};
+}
+
 /* Calm scenes are checked for more: there nothing excuses an error or a build too many. */
 static uint32_t draw_troubles(struct rng *rng)
 {
@@ -144,6 +162,7 @@ void scene_draw(struct scene *scene, uint64_t seed, const struct scene_options *
 	scene_stream(scene, STREAM_SCENE, 0, &rng);
 	scene->troubles = draw_troubles(&rng);
 	draw_keyspaces(scene, &rng);
+	draw_batches(scene);
 	draw_origin(scene, &rng);
 	draw_clients(scene, &rng);
 	scene->trust_us = rng_between(&rng, 1500 * MS, 4 * SECOND);

@@ -90,6 +90,7 @@ struct scene {
 	double commits_per_s; /* of all rows */
 	/* Of 1,000 requests, so many are … */
 	int refreshes, min_versions, invalidations, immediates, unstales;
+	int mgets; /* … for several keys of a keyspace that has batches */
 };
 
 /* Independent streams of chance. */
@@ -101,6 +102,7 @@ enum stream {
 	STREAM_COMMITS,
 	STREAM_CLIENTS, /* `n`: which daemon's */
 	STREAM_TROUBLE, /* `n`: which kind */
+	STREAM_BATCHES,
 };
 void scene_stream(const struct scene *scene, enum stream stream, uint32_t n, struct rng *ret_rng);
 

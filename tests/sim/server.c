@@ -7,21 +7,30 @@
 #include "base/check.h"
 #include "fleet.h"
 
-struct statement {
-	struct server *server;
-	struct node *node;
-	struct build *build; /* NULL: nobody waits for it */
-	struct list_node of_node, running;
-	struct timer arrive, end;
-	struct errand answer;
+/* One key of a statement. */
+struct part {
 	uint32_t record; /* the judge's number of it */
-	int key, slot;
-	bool lock_key, holds_slot, holds_key, cancelled;
-	int64_t timeout_us;
+	int key;
+	bool lock_key, holds_key;
 	enum build_outcome outcome;
 	enum status status;
 	const char *text; /* static */
-	int refs;         /* timers and errand that are set, and the build */
+};
+
+struct statement {
+	struct server *server;
+	struct node *node;
+	struct build
+		*build; /* of the first part, which leads the others; NULL: nobody waits for it */
+	struct list_node of_node, running;
+	struct timer arrive, end;
+	struct errand answer;
+	int slot;
+	bool holds_slot, cancelled;
+	int64_t timeout_us;
+	int refs; /* timers and errand that are set, and the build */
+	uint32_t parts_count;
+	struct part parts[BATCH_KEYS_MAX];
 };
 
 static struct vtime *vtime_of(const struct statement *statement)
@@ -39,12 +48,13 @@ static void statement_unref(struct statement *statement)
 
 /* ---- the answer -------------------------------------------------------------------------- */
 
-static void fill_row(const struct statement *statement, struct build *build)
+static void fill_row(const struct statement *statement, const struct part *part,
+		     struct build *build)
 {
 	const struct build_record *record =
-		judge_record(&statement->server->fleet->judge, statement->record);
+		judge_record(&statement->server->fleet->judge, part->record);
 	char text[32];
-	int len = snprintf(text, sizeof(text), "b%u", statement->record);
+	int len = snprintf(text, sizeof(text), "b%u", part->record);
 	build->value = value_create(text, (size_t)len);
 	if (!build->value) {
 		build->outcome = BUILD_NO_ROOM; /* as origin/outcome.c does without memory */
@@ -55,22 +65,29 @@ static void fill_row(const struct statement *statement, struct build *build)
 	build->version = record->read.version;
 }
 
-/* The build is over for the daemon. */
+static void finish_part(const struct statement *statement, const struct part *part,
+			struct build *build)
+{
+	build->outcome = part->outcome;
+	build->status = part->status;
+	if (part->text)
+		build->text = value_create(part->text, strlen(part->text));
+	if (build->outcome == BUILD_ROW)
+		fill_row(statement, part, build);
+	judge_on_built(&statement->server->fleet->judge, part->record, build->outcome);
+}
+
+/* The builds are over for the daemon. */
 static void finish(struct statement *statement)
 {
-	struct build *build = statement->build;
-	if (!build)
+	struct build *first = statement->build, *build = first;
+	if (!first)
 		return;
 	statement->build = NULL;
 	list_remove(&statement->node->statements, &statement->of_node);
-	build->outcome = statement->outcome;
-	build->status = statement->status;
-	if (statement->text)
-		build->text = value_create(statement->text, strlen(statement->text));
-	if (build->outcome == BUILD_ROW)
-		fill_row(statement, build);
-	judge_on_built(&statement->server->fleet->judge, statement->record, build->outcome);
-	build->done(build);
+	for (uint32_t i = 0; i < statement->parts_count; i++, build = build->next)
+		finish_part(statement, &statement->parts[i], build);
+	first->done(first);
 	statement_unref(statement);
 }
 
@@ -95,12 +112,19 @@ static void answer_later(struct statement *statement, int64_t delay_us)
 		on_answer, on_answer_drop);
 }
 
+static void decide_part(struct part *part, enum build_outcome outcome, enum status status,
+			const char *text)
+{
+	part->outcome = outcome;
+	part->status = status;
+	part->text = text;
+}
+
 static void decide(struct statement *statement, enum build_outcome outcome, enum status status,
 		   const char *text)
 {
-	statement->outcome = outcome;
-	statement->status = status;
-	statement->text = text;
+	for (uint32_t i = 0; i < statement->parts_count; i++)
+		decide_part(&statement->parts[i], outcome, status, text);
 }
 
 static int64_t way(struct server *server)
@@ -113,8 +137,8 @@ static int64_t way(struct server *server)
 static void leave(struct statement *statement)
 {
 	list_remove(&statement->server->running, &statement->running);
-	statement->holds_slot = statement->holds_key = false;
-	judge_on_statement_end(&statement->server->fleet->judge, statement->record);
+	statement->holds_slot = false;
+	judge_on_statement_end(&statement->server->fleet->judge);
 }
 
 static void on_end(struct timer *timer)
@@ -134,19 +158,56 @@ static void end_at(struct statement *statement, int64_t at_us)
 	vtime_set(vtime_of(statement), &statement->end, at_us, on_end);
 }
 
-static enum build_outcome try_locks(const struct statement *statement)
+static bool is_held(const struct server *server, int key)
 {
+	list_foreach (&server->running, node) {
+		const struct statement *other = container_of(node, struct statement, running);
+		for (uint32_t i = 0; i < other->parts_count; i++)
+			if (other->parts[i].holds_key && other->parts[i].key == key)
+				return true;
+	}
+	return false;
+}
+
+/* How many of its parts may run. */
+static uint32_t try_locks(struct statement *statement)
+{
+	uint32_t free = 0;
+	decide(statement, BUILD_SLOT_HELD, STATUS_OVERLOADED, NULL);
 	list_foreach (&statement->server->running, node) {
 		const struct statement *other = container_of(node, struct statement, running);
 		if (other->holds_slot && other->slot == statement->slot)
-			return BUILD_SLOT_HELD;
+			return 0;
 	}
-	list_foreach (&statement->server->running, node) {
-		const struct statement *other = container_of(node, struct statement, running);
-		if (statement->lock_key && other->holds_key && other->key == statement->key)
-			return BUILD_KEY_HELD;
+	for (uint32_t i = 0; i < statement->parts_count; i++) {
+		struct part *part = &statement->parts[i];
+		bool held = part->lock_key && is_held(statement->server, part->key);
+		decide_part(part, held ? BUILD_KEY_HELD : BUILD_ROW, STATUS_OVERLOADED, NULL);
+		free += !held;
 	}
-	return BUILD_ROW;
+	return free;
+}
+
+/* One data error spoils all of several keys. */
+static void spoil(struct statement *statement)
+{
+	for (uint32_t i = 0; i < statement->parts_count; i++)
+		if (statement->parts_count > 1)
+			decide_part(&statement->parts[i], BUILD_APART, STATUS_ORIGIN_ERROR, NULL);
+		else
+			decide_part(&statement->parts[i], BUILD_FAILED, STATUS_ORIGIN_ERROR,
+				    "division by zero");
+}
+
+static void read_part(struct statement *statement, struct part *part, int64_t now_us)
+{
+	struct fleet *fleet = statement->server->fleet;
+	if (part->outcome == BUILD_KEY_HELD)
+		return;
+	part->holds_key = part->lock_key;
+	struct reading read = database_read(&fleet->database, part->key, now_us);
+	judge_on_read(&fleet->judge, part->record, &read);
+	decide_part(part, read.exists ? BUILD_ROW : BUILD_NO_ROW, STATUS_OK, NULL);
 }
 
 static void run(struct statement *statement)
@@ -159,12 +220,10 @@ static void run(struct statement *statement)
 	bool hangs = draw_chance(&server->rng, server->hangs);
 	bool fails = draw_chance(&server->rng, server->fails);
 	statement->holds_slot = true;
-	statement->holds_key = statement->lock_key;
-	struct reading read = database_read(&server->fleet->database, statement->key, now_us);
-	judge_on_read(&server->fleet->judge, statement->record, &read);
-	decide(statement, read.exists ? BUILD_ROW : BUILD_NO_ROW, STATUS_OK, NULL);
+	for (uint32_t i = 0; i < statement->parts_count; i++)
+		read_part(statement, &statement->parts[i], now_us);
 	if (fails)
-		decide(statement, BUILD_FAILED, STATUS_ORIGIN_ERROR, "division by zero");
+		spoil(statement);
 	if (hangs || takes_us > statement->timeout_us) {
 		takes_us = statement->timeout_us;
 		decide(statement, BUILD_FAILED, STATUS_ORIGIN_ERROR, "statement timeout");
@@ -193,13 +252,12 @@ static void on_arrive(struct timer *timer)
 	} else if (server->refuses) {
 		refuse(statement);
 	} else {
-		enum build_outcome held = try_locks(statement);
-		judge_on_statement(&server->fleet->judge, statement->record, held == BUILD_ROW);
-		if (held == BUILD_ROW) {
+		uint32_t free = try_locks(statement);
+		judge_on_statement(&server->fleet->judge, statement->parts_count, free);
+		if (free > 0) {
 			list_push_back(&server->running, &statement->running);
 			run(statement);
 		} else {
-			decide(statement, held, STATUS_OVERLOADED, NULL);
 			answer_later(statement, way(server));
 		}
 	}
@@ -218,9 +276,7 @@ static void origin_build(void *impl, struct build *build)
 		.server = server,
 		.node = node,
 		.build = build,
-		.key = scene_find(&node->fleet->scene, build->key.bytes, build->key.len),
 		.slot = build->slot,
-		.lock_key = build->lock_key,
 		.timeout_us = build->timeout_us,
 		.refs = 2,
 	};
@@ -228,7 +284,12 @@ static void origin_build(void *impl, struct build *build)
 	list_node_init(&statement->running);
 	list_node_init(&statement->answer.pending);
 	list_push_back(&node->statements, &statement->of_node);
-	statement->record = judge_on_build(&node->fleet->judge, node, statement->key, build);
+	for (; build; build = build->next) {
+		struct part *part = &statement->parts[statement->parts_count++];
+		part->key = scene_find(&node->fleet->scene, build->key.bytes, build->key.len);
+		part->lock_key = build->lock_key;
+		part->record = judge_on_build(&node->fleet->judge, node, part->key, build);
+	}
 	vtime_set(vtime_of(statement), &statement->arrive,
 		  vtime_of(statement)->now_us + way(server), on_arrive);
 }

@@ -1,8 +1,8 @@
 /* The origin's server: statements with their locks, as guarded builds have them in PostgreSQL.
  *
- * A statement takes the advisory lock of its slot, then that of its key, or ends at once; then it
- * reads the rows as they are committed, and runs for a while. When its daemon is gone it goes on
- * until the server looks whether the connection still stands.
+ * A statement takes the advisory lock of its slot, then those of its keys, or ends at once where it
+ * gets none; then it reads the rows as they are committed, and runs for a while. When its daemon is
+ * gone it goes on until the server looks whether the connection still stands.
  */
 #pragma once
 
