@@ -358,7 +358,7 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		break;
 	case BUILD_APART:
 		flight->build_seq = 0;
-		flight->alone = true;
+		flight->alone = flight->goes_apart = true;
 		flight->hold_next = !flight->stop;
 		if (!flight->hold_next)
 			flight_refuse(flight, STATUS_UNAVAILABLE, "the daemon is stopping", 0);

@@ -217,14 +217,15 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 			flight->floor = op->floor;
 	}
 	bool again = flight->hold_next && !flight->stop &&
-		     (flight->alone || !flight_is_background(flight, now_us));
+		     (flight->goes_apart || !flight_is_background(flight, now_us));
 	if (flight->hold_next && !again)
 		flight_refuse(flight, STATUS_OVERLOADED,
 			      "a lock at the origin was held by another build", HELD_MOST_US);
 	flight->hold_next = false;
 	if (again) {
 		flight->token = rng_next(&engine->rng);
-		hold(engine, flight, flight->alone ? 1 : 0, now_us);
+		hold(engine, flight, flight->goes_apart ? 1 : 0, now_us);
+		flight->goes_apart = false;
 	} else {
 		landing_finish(engine, flight, now_us, effects);
 	}

@@ -130,8 +130,8 @@ struct flight {
 	enum answer_source source;
 	enum answer_reason reason; /* why it is not as good as it looks; NONE: it is */
 	struct failure failure;    /* text counted; status OK: none */
-	bool hold_next;            /* SETTLING goes to HELD: nothing came of the build, or it is
-				      to be built alone */
+	bool hold_next;            /* SETTLING goes to HELD: nothing came of the build */
+	bool goes_apart;           /* … which is to be built alone now, whoever waits */
 
 	struct pump *pump; /* borrowed; the pump's own way back from a call */
 

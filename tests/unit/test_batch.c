@@ -335,6 +335,21 @@ Test(batch, one_bad_argument_fails_alone)
 	ASSERT_BUILT(7, 15);
 }
 
+Test(batch, who_went_its_own_way_is_patient_with_a_held_lock)
+{
+	world.script.bad = "k0";
+	world.script.held = "k1";
+	world.script.takes_us = MS;
+	get_many(0, 3);
+	world_run(&world, 300 * MS);
+	ASSERT_FRESH(&herd[2]);
+	cr_assert_not(herd[1].answered);
+	cr_assert_lt(world.builds, 12);
+	world.script.held = NULL;
+	world_run(&world, SECOND);
+	ASSERT_FRESH(&herd[1]);
+}
+
 Test(batch, what_goes_apart_takes_a_permit_each)
 {
 	world_close(&world);
