@@ -156,10 +156,8 @@ void boarding_let_in(struct engine *engine, struct batch *batch, int64_t now_us)
 	}
 	if (!admitted)
 		boarding_end(engine, batch);
-	else if (!batch->closed && now_us < batch->closes_at_us)
+	else if (!batch->closed) /* it may have had its time in the queue */
 		heap_insert(&engine->batch_timers, &batch->timer, batch->closes_at_us);
-	else
-		close_doors(batch); /* it had its time in the queue */
 }
 
 void boarding_on_leased(struct engine *engine, struct flight *flight)

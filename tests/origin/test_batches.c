@@ -354,6 +354,7 @@ static void the_query_does_not_run_where_nothing_is_locked(void)
 		forget(2);
 	}
 	EXPECT(rows_read() == 1);
+	PQclear(PQexec(other, "SELECT pg_advisory_unlock_all()"));
 	PQfinish(other);
 	BATCH(&rig, ks, "b:1", "b:4");
 	RUN_IS(&runs[0], "row one");

@@ -246,7 +246,7 @@ Test(batch, a_client_with_one_key_is_not_behind_one_with_many)
 	world_open(&world);
 	get_many(0, 1);
 	world_run(&world, 50 * MS);
-	get_many(1, 80);
+	get_many(1, 81); /* the last of them has room for one more */
 	world_run(&world, MS);
 	herd[90] = (struct client){ 0 };
 	herd[90].request.query.client = 7;
@@ -280,6 +280,65 @@ Test(batch, a_batch_is_as_urgent_as_its_most_urgent_member)
 	cr_assert_eq(engine_keyspace(world.engine, "k", 1)->open->priority, PRIORITY_MISS);
 	world_run(&world, SECOND);
 	ASSERT_BUILT(2, 3);
+}
+
+static void open_narrow(int max)
+{
+	world_close(&world);
+	world_defaults(&world);
+	world.limits.concurrency = world.store_limits.concurrency = 1;
+	world.policy.batch =
+		(struct batch_policy){ .query = (char *)"q", .linger_us = 50 * MS, .max = max };
+	world_open(&world);
+}
+
+Test(batch, a_queued_one_rises_with_its_member_and_does_not_linger_again)
+{
+	const struct bulkhead *bulkhead = &world.engine->bulkhead;
+	open_narrow(3);
+	bulkhead = &world.engine->bulkhead;
+	get_many(0, 1);
+	world_run(&world, 60 * MS);
+	world_refresh(&world, &herd[1], "k1");
+	world_refresh(&world, &herd[2], "k2");
+	world_run(&world, MS);
+	cr_assert_eq(bulkhead->queues[PRIORITY_REFRESH].tickets.count, 1);
+	world_get(&world, &herd[3], "k1");
+	cr_assert_eq(bulkhead->queues[PRIORITY_REFRESH].tickets.count, 0);
+	cr_assert_eq(bulkhead->queues[PRIORITY_MISS].tickets.count, 1);
+	world_run(&world, 95 * MS); /* it got its room 10 ms ago, and had its time before */
+	ASSERT_BUILT(2, 3);
+}
+
+Test(batch, one_in_the_permit_line_rises_with_its_member)
+{
+	open_narrow(3);
+	get_many(0, 1);
+	world_run(&world, SECOND);
+	world.engine->permits.retry_at_us = world.now_us + 300 * MS;
+	world_refresh(&world, &herd[1], "k1");
+	world_refresh(&world, &herd[2], "k2");
+	world_run(&world, 60 * MS);
+	cr_assert_eq(world.engine->permits.lines[PRIORITY_REFRESH].count, 1);
+	world_get(&world, &herd[3], "k2");
+	cr_assert_eq(world.engine->permits.lines[PRIORITY_MISS].count, 1);
+	world_run(&world, SECOND);
+	ASSERT_BUILT(2, 3);
+}
+
+Test(batch, background_work_does_not_queue_with_those_who_wait)
+{
+	open_narrow(3);
+	get_many(0, 1);
+	world_run(&world, 11 * SECOND);
+	get_many(1, 1);
+	world_run(&world, 60 * MS);
+	get_many(2, 1); /* it queues: the one place is taken */
+	world_run(&world, MS);
+	get_many(0, 1); /* stale, with a refresh behind it */
+	world_run(&world, SECOND);
+	ASSERT_BUILT(3, 3);
+	cr_assert_eq(world.engine->counters.background_dropped, 1);
 }
 
 Test(batch, all_are_refused_when_no_permit_comes_in_time)
@@ -402,6 +461,22 @@ Test(batch, a_query_that_never_does_is_left_out_for_a_while)
 	world_run(&world, 300 * MS);
 	assert_fresh(50, 3);
 	ASSERT_BUILT(12, 18);
+}
+
+Test(batch, a_bad_key_now_and_then_does_not_end_them)
+{
+	char bad[16];
+	for (int round = 0; round < 3; round++) {
+		snprintf(bad, sizeof(bad), "k%d", 10 * round);
+		world.script.bad = bad;
+		get_many(10 * round, 2);
+		world_run(&world, 300 * MS);
+		world.script.bad = NULL;
+		get_many(10 * round + 2, 2);
+		world_run(&world, 300 * MS);
+	}
+	ASSERT_BUILT(3 * (1 + 2 + 1), 3 * (2 + 2 + 2));
+	cr_assert_eq(world.engine->counters.batches_apart, 3);
 }
 
 Test(batch, a_timeout_is_every_members)
