@@ -72,6 +72,7 @@ const char *refresh_outcome_name(enum refresh_outcome outcome);
 	X(builds_lost, "builds whose connection failed")                                           \
 	X(locks_held, "builds that found a lock or all connections taken at the origin")           \
 	X(failures_remembered, "refreshes answered with a failure that is remembered")             \
+	X(leases_asked, "leases asked for")                                                        \
 	X(leases_acquired, "leases got")                                                           \
 	X(leases_elsewhere, "leases not got, for another daemon had them")                         \
 	X(leases_renewed, "renewals of leases")                                                    \

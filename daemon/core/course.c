@@ -56,6 +56,7 @@ static void load(struct engine *engine, struct flight *flight, bool whole, struc
 static void lease(struct engine *engine, struct flight *flight, struct effects *effects)
 {
 	heap_remove(&engine->timers, &flight->timer);
+	ENGINE_COUNT(engine, flight->key.keyspace, leases_asked);
 	flight_move(flight, FLIGHT_LEASING);
 	calls_ask(engine, flight, STORE_LEASE, effects);
 	struct near_entry *ne = near_find(&engine->near, &flight->key);

@@ -121,8 +121,8 @@ static bool is_due_early(struct engine *engine, struct near_entry *ne, int64_t n
 	if (ne->early == EARLY_TO_DRAW && now_us >= ne->next_at_us) {
 		ne->early = EARLY_DRAWN;
 		ne->next_at_us =
-			schedule_draw(entry, keyspace->policy->early, keyspace->refresh_us,
-				      ne->hits, now_us - ne->put_at_us, now_us, &engine->rng);
+			schedule_draw(entry, keyspace->policy->early, near_refresh_us(ne), ne->hits,
+				      now_us - ne->put_at_us, now_us, &engine->rng);
 	}
 	if (ne->early != EARLY_DRAWN || now_us < ne->next_at_us)
 		return false;

@@ -14,7 +14,7 @@ void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vo
 		ne->early = EARLY_OVER;
 	if (ne->early == EARLY_TO_DRAW)
 		ne->next_at_us =
-			schedule_draw_at(entry, keyspace->policy->early, keyspace->refresh_us);
+			schedule_draw_at(entry, keyspace->policy->early, near_refresh_us(ne));
 	else if (ne->next_at_us > entry->fresh_until_us)
 		ne->next_at_us = entry->fresh_until_us;
 	vouched = vouched && engine->trusted && !keyspace->removed;

@@ -108,6 +108,11 @@ void near_prefetch(const struct near *near, const uint64_t *hashes, uint32_t cou
 	}
 }
 
+int64_t near_refresh_us(const struct near_entry *ne)
+{
+	return ne->keyspace->refresh_us > 0 ? ne->keyspace->refresh_us : ne->entry.build_us;
+}
+
 void near_settle(struct near_entry *ne, bool wasted)
 {
 	ne->keyspace->account.wasted[ne->cause] += ne->unread && wasted;

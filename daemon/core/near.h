@@ -101,6 +101,10 @@ struct near_entry *near_put(struct near *near, const struct key *key, const stru
 
 void near_remove(struct near *near, struct near_entry *ne);
 
+/* What a refresh of it takes: as measured in its keyspace or, before this daemon has built anything
+   there, as long as its own build took, wherever that was. 0: unknown. */
+int64_t near_refresh_us(const struct near_entry *ne);
+
 /* Nobody will read it any more: counts it as wasted if nobody has. */
 void near_settle(struct near_entry *ne, bool wasted);
 

@@ -233,6 +233,8 @@ void crowd_connect(struct node *node)
 {
 	struct fleet *fleet = node->fleet;
 	struct visitor *visitor = &fleet->crowd.visitors[node->number];
+	if (fleet->scene.asks_per_s <= 0)
+		return;
 	node_at(node, &visitor->next,
 		fleet->vtime.now_us +
 			draw_exponential(&visitor->rng, 1e6 / fleet->scene.asks_per_s),

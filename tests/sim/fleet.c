@@ -126,6 +126,21 @@ static void close_fleet(struct fleet *fleet)
 	free(fleet->nodes);
 }
 
+void fleet_study(const struct scene *scene, int64_t warm_us, fleet_study_cb study, void *arg)
+{
+	struct fleet *fleet = calloc(1, sizeof(*fleet));
+	CHECK(fleet);
+	fleet->scene = *scene;
+	open_fleet(fleet);
+	run_until(fleet, warm_us);
+	study(fleet, arg);
+	run_until(fleet, scene->length_us);
+	study(fleet, arg);
+	come_to_rest(fleet);
+	close_fleet(fleet);
+	free(fleet);
+}
+
 struct outcome fleet_play(uint64_t seed, const struct scene_options *options, enum tracing tracing)
 {
 	struct fleet *fleet = calloc(1, sizeof(*fleet));

@@ -49,6 +49,11 @@ struct outcome {
 /* Plays the scene of the seed from beginning to end. A broken promise ends the process. */
 struct outcome fleet_play(uint64_t seed, const struct scene_options *options, enum tracing tracing);
 
+/* Plays a scene of the caller's own; takes over what it owns. `study` looks at the fleet at that
+   moment, when it is warm, and again when clients have ceased to ask. */
+typedef void (*fleet_study_cb)(const struct fleet *fleet, void *arg);
+void fleet_study(const struct scene *scene, int64_t warm_us, fleet_study_cb study, void *arg);
+
 /* Starts a daemon that is down. */
 void fleet_start_node(struct node *node);
 

@@ -81,11 +81,12 @@ struct scene {
 	int concurrency;
 	double budget_per_s;
 	int64_t build_mean_us;
+	bool even_builds; /* all take nearly as long; else exponentially distributed */
 	int64_t trust_us;
 	size_t near_bytes;
 	uint32_t queue_max;
 
-	double asks_per_s;    /* of one daemon, beside the hot key */
+	double asks_per_s;    /* of one daemon, beside the hot key; 0: nobody */
 	double hot_per_s;     /* of one daemon, for key 0 */
 	double commits_per_s; /* of all rows */
 	/* Of 1,000 requests, so many are … */

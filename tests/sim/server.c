@@ -210,13 +210,20 @@ static void read_part(struct statement *statement, struct part *part, int64_t no
 	decide_part(part, read.exists ? BUILD_ROW : BUILD_NO_ROW, STATUS_OK, NULL);
 }
 
+static int64_t draw_length(struct server *server)
+{
+	const struct scene *scene = &server->fleet->scene;
+	double mean = (double)scene->build_mean_us;
+	if (scene->even_builds)
+		return rng_between(&server->rng, (int64_t)(mean * 0.9), (int64_t)(mean * 1.1));
+	return draw_exponential(&server->rng, server->slower ? mean * server->slower : mean);
+}
+
 static void run(struct statement *statement)
 {
 	struct server *server = statement->server;
 	int64_t now_us = vtime_of(statement)->now_us;
-	double mean = (double)server->fleet->scene.build_mean_us;
-	int64_t takes_us =
-		draw_exponential(&server->rng, server->slower ? mean * server->slower : mean);
+	int64_t takes_us = draw_length(server);
 	bool hangs = draw_chance(&server->rng, server->hangs);
 	bool fails = draw_chance(&server->rng, server->fails);
 	statement->holds_slot = true;

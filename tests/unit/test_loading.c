@@ -72,6 +72,23 @@ Test(loading, what_another_built_is_an_answer_without_a_build)
 	cr_assert_eq(a.answer.ttl_us, 9 * SECOND, "a copy's life began anew");
 }
 
+/* Else a fleet's copies would only be refreshed early by the few daemons that have built before. */
+Test(loading, who_has_built_nothing_yet_refreshes_early_by_what_the_others_needed)
+{
+	world.policy.early = 1;
+	world_share(&world, "theirs", world.now_us, 5);
+	world.shared.build_us = 100 * MS;
+	world_get(&world, &a, "a");
+	world_run(&world, 10 * MS);
+	ASSERT_VALUE(&a, "fresh", "theirs");
+	for (int i = 0; i < 990 && world.builds == 0; i++) {
+		world_get(&world, &a, "a");
+		ASSERT_VALUE(&a, "fresh", "theirs");
+		world_run(&world, 10 * MS);
+	}
+	cr_assert_eq(world.builds, 1);
+}
+
 Test(loading, a_stale_entry_is_served_at_once_while_it_is_refreshed)
 {
 	world_share(&world, "theirs", world.now_us - 11 * SECOND, 7);
