@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "ops/daemon.h"
+#include "ops/memory.h"
 
 struct options {
 	const char *config;
@@ -97,6 +98,7 @@ static int check(const struct options *options, const struct config *config)
 	}
 	printf("%s: ok, %zu keyspace%s\n", options->config, config->keyspaces_count,
 	       config->keyspaces_count == 1 ? "" : "s");
+	memory_print(stdout, config);
 	return EXIT_OK;
 }
 

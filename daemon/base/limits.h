@@ -31,6 +31,8 @@ enum {
 	WAKE_BATCH = 64,     /* waiters answered in one turn of the loop */
 	BATCH_KEYS_MAX = 64, /* built by one statement: each takes an advisory lock */
 	BATCH_BYTES_MAX = 32 * 1024 * 1024, /* of their values; those beyond are built alone */
+	KEYS_ALL_MAX =
+		64 * 1024 * 1024, /* bytes of keys that requests wait for; flights' as well */
 };
 
 #define LIFE_MS_MAX (INT64_C(86400000) * LIFE_DAYS_MAX)

@@ -27,13 +27,15 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 			    int64_t delay_us, int64_t now_us, struct effects *effects)
 {
 	/* Each flight is a request's or one of a queue's worth of background ones. */
-	if (engine->all.count >= (size_t)engine->limits.requests_max + engine->limits.queue_max)
+	if (engine->all.count >= (size_t)engine->limits.requests_max + engine->limits.queue_max ||
+	    engine->key_bytes + key->len > engine->limits.key_bytes_max)
 		return NULL;
 	struct flight *flight = flight_create(key, priority, now_us);
 	if (!flight)
 		return NULL;
 	flight->token = rng_next(&engine->rng);
 	list_push_front(&engine->all, &flight->all);
+	engine->key_bytes += key->len;
 	table_insert(&engine->flights, &flight->node, key->hash);
 	if (delay_us > 0) {
 		flight_move(flight, FLIGHT_HELD);

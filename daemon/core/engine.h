@@ -64,6 +64,7 @@ struct engine_limits {
 	uint32_t requests_max; /* requests that wait */
 	uint32_t queue_max;    /* flights waiting for room, per priority */
 	uint32_t concurrency;  /* builds at once */
+	size_t key_bytes_max;  /* of flights' keys */
 	size_t near_bytes_max;
 	int64_t answer_old_us; /* a shared store's answer that was longer under way says nothing of
 				  now; 0: none is */
@@ -95,6 +96,7 @@ struct engine {
 	uint64_t seq;           /* grows with every arrival, load, build and invalidation */
 	uint32_t requests;      /* waiting, the ready ones included */
 	uint32_t leases, slots; /* held by flights */
+	size_t key_bytes;       /* of all flights */
 	uint64_t history;       /* of the origin, the latest seen; 0: none yet */
 	bool stopping;
 

@@ -2,7 +2,7 @@
 #include "core/engine.h"
 
 struct tally {
-	size_t waiters, aboard, members, inside, queued, permitting, leases, slots, done;
+	size_t key_bytes, waiters, aboard, members, inside, queued, permitting, leases, slots, done;
 };
 
 static void check_batch(const struct engine *engine, const struct batch *batch, struct tally *tally)
@@ -43,6 +43,7 @@ static void check_flight(const struct engine *engine, const struct flight *fligh
 {
 	const char *state = flight_state_name(flight->state);
 	bool linked = list_linked(&flight->link), done = flight->state == FLIGHT_DONE;
+	tally->key_bytes += flight->key.len;
 	tally->waiters += flight->waiters.count;
 	tally->aboard += flight->batch != NULL;
 	tally->leases += flight->has_lease;
@@ -82,6 +83,7 @@ void engine_check(const struct engine *engine)
 	CHECK(tally.permitting == engine->permits.waiting);
 	CHECK(tally.leases == engine->leases);
 	CHECK(tally.slots == engine->slots);
+	CHECK(tally.key_bytes == engine->key_bytes);
 	CHECK(near_cost(&engine->near) <= engine->near.bytes_max);
 	CHECK(engine->near.rows.queue.count + engine->near.absent.queue.count ==
 	      engine->near.table.count);

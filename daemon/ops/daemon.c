@@ -317,6 +317,7 @@ static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t see
 		.requests_max = (uint32_t)config->limits.requests,
 		.queue_max = (uint32_t)config->limits.queue,
 		.concurrency = (uint32_t)config->origin.concurrency,
+		.key_bytes_max = KEYS_ALL_MAX,
 		.near_bytes_max = config->near.memory,
 		.answer_old_us = config->near.trust_us > ANSWER_OLD_LEAST_US ? config->near.trust_us
 									     : ANSWER_OLD_LEAST_US,

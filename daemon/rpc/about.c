@@ -75,6 +75,7 @@ static void put_gauges(const struct server *server, struct stat_sink *sink)
 	sink->put(sink, "near_entries", (int64_t)engine->near.table.count);
 	sink->put(sink, "connections", (int64_t)server->peers.count);
 	sink->put(sink, "requests", server->weight);
+	sink->put(sink, "key_bytes", (int64_t)server->key_bytes);
 	sink->put(sink, "input_bytes", (int64_t)server->input_bytes);
 	sink->put(sink, "output_bytes", (int64_t)server->output_bytes);
 	sink->put(sink, "held_bytes", (int64_t)server->held_bytes);

@@ -41,7 +41,7 @@ static void call_end(struct call *call, const struct answer *answer)
 	struct peer *peer = call->peer;
 
 	reply_answer(peer, call->id, &call->request.query, answer);
-	peer_discharge(peer, 1);
+	peer_discharge(peer, 1, call->request.query.key.len);
 	mem_free(call);
 }
 
@@ -78,13 +78,13 @@ void call_ask(struct peer *peer, uint32_t id, const struct query *query)
 		reply_answer(peer, id, query, &answer);
 		return;
 	}
-	if (!peer_admit(peer, 1, &why)) {
+	if (!peer_admit(peer, 1, query->key.len, &why)) {
 		reply_error(peer, id, STATUS_OVERLOADED, why);
 		return;
 	}
 	call = call_create(peer, query);
 	if (!call) {
-		peer_discharge(peer, 1);
+		peer_discharge(peer, 1, query->key.len);
 		reply_error(peer, id, STATUS_OVERLOADED, "out of memory");
 		return;
 	}
@@ -135,12 +135,14 @@ void call_abandon_all(struct peer *peer)
 		server->counters.requests_abandoned++;
 		pump_abandon(server->pump, &call->request);
 		if (!call->mget)
-			peer_discharge(peer, 1);
+			peer_discharge(peer, 1, call->request.query.key.len);
 		mem_free(call);
 	}
 	while ((node = list_pop_front(&peer->parked))) {
+		struct call *call = container_of(node, struct call, node);
+
 		server->counters.requests_abandoned++;
-		peer_discharge(peer, 1);
-		mem_free(container_of(node, struct call, node));
+		peer_discharge(peer, 1, call->request.query.key.len);
+		mem_free(call);
 	}
 }

@@ -19,6 +19,7 @@ struct keyop {
 		struct invalidation invalidation;
 		struct inspection inspection;
 	};
+	size_t key_bytes;
 	char bytes[]; /* the key's */
 };
 
@@ -29,13 +30,13 @@ static struct keyop *keyop_create(struct peer *peer, uint32_t id, const struct k
 	struct keyop *op;
 	const char *why;
 
-	if (!peer_admit(peer, 1, &why)) {
+	if (!peer_admit(peer, 1, key->len, &why)) {
 		reply_error(peer, id, STATUS_OVERLOADED, why);
 		return NULL;
 	}
 	op = mem_zalloc(sizeof(*op) + key->len);
 	if (!op) {
-		peer_discharge(peer, 1);
+		peer_discharge(peer, 1, key->len);
 		reply_error(peer, id, STATUS_OVERLOADED, "out of memory");
 		return NULL;
 	}
@@ -45,6 +46,7 @@ static struct keyop *keyop_create(struct peer *peer, uint32_t id, const struct k
 	op->server = peer->server;
 	op->peer = peer;
 	op->id = id;
+	op->key_bytes = key->len;
 	list_push_back(&peer->ops, &op->node);
 	op->server->ops++;
 	return op;
@@ -56,7 +58,7 @@ static void keyop_free(struct keyop *op)
 
 	if (op->peer) {
 		list_remove(&op->peer->ops, &op->node);
-		peer_discharge(op->peer, 1);
+		peer_discharge(op->peer, 1, op->key_bytes);
 	}
 	mem_free(op);
 	server->ops--;
@@ -134,7 +136,9 @@ void keyop_orphan_all(struct peer *peer)
 	struct list_node *node;
 
 	while ((node = list_pop_front(&peer->ops))) {
-		container_of(node, struct keyop, node)->peer = NULL;
-		peer_discharge(peer, 1);
+		struct keyop *op = container_of(node, struct keyop, node);
+
+		op->peer = NULL;
+		peer_discharge(peer, 1, op->key_bytes);
 	}
 }

@@ -12,6 +12,12 @@
 #include "rpc/reply.h"
 #include "rpc/server.h"
 
+/* As they came, and once more for those that wait. */
+static size_t keys_cost(struct wire_span keys)
+{
+	return 2 * keys.len;
+}
+
 static void mget_free(struct mget *mget)
 {
 	struct peer *peer = mget->peer;
@@ -21,7 +27,7 @@ static void mget_free(struct mget *mget)
 		value_unref(mget->items[i].text);
 	}
 	peer_unhold(peer, mget->value_bytes);
-	peer_discharge(peer, mget->count);
+	peer_discharge(peer, mget->count, keys_cost(mget->encoded));
 	list_remove(mget->list, &mget->node);
 	mem_free(mget);
 }
@@ -220,13 +226,13 @@ void mget_ask(struct peer *peer, uint32_t id, uint32_t count, struct wire_span k
 	const char *why;
 	char *copy;
 
-	if (!peer_admit(peer, count, &why)) {
+	if (!peer_admit(peer, count, keys_cost(keys), &why)) {
 		reply_error(peer, id, STATUS_OVERLOADED, why);
 		return;
 	}
 	mget = mem_zalloc(sizeof(*mget) + items_len + keys.len);
 	if (!mget) {
-		peer_discharge(peer, count);
+		peer_discharge(peer, count, keys_cost(keys));
 		reply_error(peer, id, STATUS_OVERLOADED, "out of memory");
 		return;
 	}

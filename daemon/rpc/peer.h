@@ -154,11 +154,11 @@ void peer_output_drop(struct peer *peer);
 /* Whether one more value may be written: not too much is unsent. */
 bool peer_has_room(const struct peer *peer);
 
-/* Takes `weight` more requests that wait into account. False, with a static text, if that is over
- * the connection's or the server's limit. */
-bool peer_admit(struct peer *peer, uint32_t weight, const char **ret_why)
+/* Takes `weight` more requests that wait, and their keys, into account. False, with a static text,
+ * if that is over the connection's or the server's limit. */
+bool peer_admit(struct peer *peer, uint32_t weight, size_t key_bytes, const char **ret_why)
 	__attribute__((warn_unused_result));
-void peer_discharge(struct peer *peer, uint32_t weight);
+void peer_discharge(struct peer *peer, uint32_t weight, size_t key_bytes);
 
 /* Takes bytes that an mget holds into account, or no longer. */
 void peer_hold(struct peer *peer, size_t bytes);

@@ -134,7 +134,7 @@ bool peer_has_room(const struct peer *peer)
 	return !peer->stalled && (!peer->out || outbox_unsent(peer->out) < OUTPUT_HIGH);
 }
 
-bool peer_admit(struct peer *peer, uint32_t weight, const char **ret_why)
+bool peer_admit(struct peer *peer, uint32_t weight, size_t key_bytes, const char **ret_why)
 {
 	struct server *server = peer->server;
 	const struct limits_policy *limits = server->limits;
@@ -154,15 +154,23 @@ bool peer_admit(struct peer *peer, uint32_t weight, const char **ret_why)
 		*ret_why = "too many requests wait";
 		return false;
 	}
+	if (server->key_bytes + key_bytes > server->key_bytes_max) {
+		server->counters.requests_refused++;
+		*ret_why = "too many bytes of keys wait";
+		return false;
+	}
 	peer->weight += weight;
 	peer->user->weight += weight;
 	server->weight += weight;
+	server->key_bytes += key_bytes;
 	return true;
 }
 
-void peer_discharge(struct peer *peer, uint32_t weight)
+void peer_discharge(struct peer *peer, uint32_t weight, size_t key_bytes)
 {
 	CHECK(peer->weight >= weight && peer->server->weight >= weight);
+	CHECK(peer->server->key_bytes >= key_bytes);
+	peer->server->key_bytes -= key_bytes;
 	peer->weight -= weight;
 	peer->user->weight -= weight;
 	peer->server->weight -= weight;

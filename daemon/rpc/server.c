@@ -277,6 +277,7 @@ void server_handle_closed(struct server *server)
 	server_may_be_closed(server);
 	if (!server->ending || server->handles > 0)
 		return;
+	CHECK(server->key_bytes == 0);
 	CHECK_MSG(server->weight == 0 && server->input_bytes == 0 && server->output_bytes == 0 &&
 			  server->held_bytes == 0,
 		  "%u requests, %zu bytes in, %zu out, %zu held", server->weight,
@@ -358,6 +359,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 	list_init(&server->leaving);
 	list_init(&server->laggards);
 	server->output_max = server->output_check = server->held_max = REPLIES_ALL_MAX;
+	server->output_max = server->output_check = server->key_bytes_max = KEYS_ALL_MAX;
 	outbox_pool_init(&server->outboxes);
 	wire_buf_wrap(&server->no_outbox.bytes, NULL, 0);
 	uv_prepare_start(&server->prepare, server_on_prepare);

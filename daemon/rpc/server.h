@@ -116,6 +116,8 @@ struct server {
 	uint32_t surplus;     /* connections in SURPLUS */
 
 	uint32_t weight;      /* requests that wait, an mget for each of its keys */
+	size_t key_bytes;     /* of the keys of those requests */
+	size_t key_bytes_max; /* at most: KEYS_ALL_MAX; tests lower it */
 	uint32_t ops;         /* operations on the store under way */
 	size_t input_bytes;   /* kept for connections */
 	size_t turn_bytes;    /* of long outputs, sent in this turn of the loop */

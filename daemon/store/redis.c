@@ -14,9 +14,8 @@ enum {
 	CONNECT_TIMEOUT_MS = 1000,
 	CONTROL_TIMEOUT_MS = 1000,
 	VALUES_TIMEOUT_MS = 5000,
-	HEARTBEAT_MS = 1000,              /* of an idle connection */
-	VALUES_WINDOW = 16 * 1024 * 1024, /* under way to the store, of saves */
-	PERMIT_LATE_US = 100 * 1000,      /* a permit whose start is longer ago is void */
+	HEARTBEAT_MS = 1000,         /* of an idle connection */
+	PERMIT_LATE_US = 100 * 1000, /* a permit whose start is longer ago is void */
 	QUIET_FIRST_US =
 		10 * 1000 * 1000, /* an error that was logged is not for so long, doubling … */
 	QUIET_MOST_US = 600 * 1000 * 1000,
@@ -169,7 +168,7 @@ static bool errand_has_room(const struct errand *errand)
 {
 	const struct redis_store *redis = errand->redis;
 	return errand->link != &redis->values || redis->values_bytes == 0 ||
-	       redis->values_bytes + errand->bytes <= VALUES_WINDOW;
+	       redis->values_bytes + errand->bytes <= REDIS_VALUES_WINDOW;
 }
 
 /* Sends it, lets it wait, or lets it fail. */

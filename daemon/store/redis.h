@@ -25,6 +25,8 @@
 #include "core/store.h"
 #include "store/store_error.h"
 
+enum { REDIS_VALUES_WINDOW = 16 * 1024 * 1024 }; /* bytes of values under way to it, of saves */
+
 struct redis_store;
 
 struct redis_options {

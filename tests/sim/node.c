@@ -185,6 +185,7 @@ static void open_core(struct node *node)
 	for (size_t i = 0; i < sizeof(secret); i++)
 		secret[i] = (unsigned char)rng_next(&node->rng);
 	struct engine_limits limits = { .requests_max = 2000,
+					.key_bytes_max = 1 << 20,
 					.queue_max = scene->queue_max,
 					.concurrency = (uint32_t)scene->concurrency,
 					.near_bytes_max = scene->near_bytes,

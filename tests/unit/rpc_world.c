@@ -181,6 +181,7 @@ void rpc_world_defaults(struct rpc_world *world)
 						.requests_per_user = 100000,
 						.requests_per_connection = 10000 };
 	world->engine_limits = (struct engine_limits){ .requests_max = 100000,
+						       .key_bytes_max = 1 << 20,
 						       .queue_max = 10000,
 						       .concurrency = 1000,
 						       .near_bytes_max = 256 << 20 };

@@ -704,6 +704,20 @@ Test(engine, who_asks_for_a_thousand_keys_does_not_starve_who_asks_for_one)
 	ASSERT_VALUE(&herd[999], "fresh", herd[999].value);
 }
 
+Test(engine, flights_hold_no_more_bytes_of_keys_than_they_may)
+{
+	world.engine->limits.key_bytes_max = 10; /* of "k:a" and so on: three */
+	const char *args[] = { "a", "b", "c", "d" };
+	for (int i = 0; i < 4; i++)
+		world_get(&world, &herd[i], args[i]);
+	world_run(&world, SECOND);
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(herd[i].answer.status, i < 3 ? STATUS_OK : STATUS_OVERLOADED);
+	world_get(&world, &herd[4], "e");
+	world_run(&world, SECOND);
+	cr_assert_eq(herd[4].answer.status, STATUS_OK, "they come back");
+}
+
 Test(engine, too_many_requests_are_turned_away)
 {
 	world.engine->limits.requests_max = 10;

@@ -387,6 +387,28 @@ Test(rpc_peer, requests_over_the_connections_limit_are_overloaded)
 	assert_rest();
 }
 
+Test(rpc_peer, keys_over_the_limit_of_bytes_are_overloaded)
+{
+	char key[1001];
+
+	begin();
+	world->hold = true;
+	world->server.key_bytes_max = 5000;
+	for (uint32_t i = 0; i < 7; i++) {
+		snprintf(key, sizeof(key), "k:%u-%0*d", i, 990, 0);
+		client_call(&client, i, "get", key);
+	}
+	for (uint32_t i = 5; i < 7; i++) {
+		cr_assert_eq(client_take_error(&client, i, text, sizeof(text)), STATUS_OVERLOADED);
+		cr_assert_str_eq(text, "too many bytes of keys wait");
+	}
+	rpc_world_release(world);
+	for (uint32_t i = 0; i < 5; i++)
+		client_take(&client);
+	cr_assert_eq(world->server.key_bytes, 0);
+	assert_rest();
+}
+
 Test(rpc_peer, a_connection_over_the_limit_is_told_so)
 {
 	struct client third;

@@ -256,9 +256,11 @@ void world_defaults(struct world *world)
 					 .error_us = 2 * SECOND,
 					 .wait_us = SECOND,
 					 .build_timeout_us = 30 * SECOND };
-	world->limits = (struct engine_limits){
-		.requests_max = 5000, .queue_max = 1000, .concurrency = 8, .near_bytes_max = 4 << 20
-	};
+	world->limits = (struct engine_limits){ .requests_max = 5000,
+						.queue_max = 1000,
+						.concurrency = 8,
+						.key_bytes_max = 1 << 20,
+						.near_bytes_max = 4 << 20 };
 	world->store_limits = (struct memory_store_limits){
 		.concurrency = 8, .budget_per_s = 1000, .fleet = 1, .failures_max = 100
 	};
