@@ -15,6 +15,8 @@ static void apply_one(struct own_changes *own, const struct logged_change *chang
 				change->spread_us);
 		return;
 	}
+	if (!keyspace)
+		return; /* a reload has ended it */
 	engine_key(own->engine, keyspace, change->key, change->len, &key);
 	const struct row_change row = {
 		.floor = memory_store_change(own->memory, &key),

@@ -17,9 +17,6 @@ enum {
 	GAP_MS = 10, /* from one read to the next, however often it rings */
 };
 
-/* The whole log that is still there. */
-static const char BEGINNING[] = "1:1:";
-
 static void ask(struct feed *feed);
 static void read_log(struct feed *feed);
 static void apply_next(struct feed *feed);
@@ -157,6 +154,7 @@ static void on_asked(struct feed *feed)
 	feed->following = true;
 	CHECK(uv_timer_start(&feed->keep, on_keep, KEEP_MS, KEEP_MS) == 0);
 	move(feed, FEED_CONNECTING);
+	feed_policies_adopt(feed);
 	feed_link_open(&feed->link, feed->options.dsn);
 }
 
@@ -179,7 +177,7 @@ static void apply(struct feed *feed, uint32_t count, bool is_last)
 static void expire_next(struct feed *feed)
 {
 	uint32_t count = feed_rows_expire_all(&feed->rows, &feed->expire_at, FEED_SPREAD_US);
-	apply(feed, count, feed->expire_at >= feed->options.policies_count);
+	apply(feed, count, feed->expire_at >= feed->rows.policies_count);
 }
 
 static void fetch(struct feed *feed)
@@ -273,36 +271,22 @@ static void on_called(struct change_call *call)
 	}
 }
 
-/* ---- from where to read ------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------- */
 
-static bool is_of(const struct feed *feed, const struct feed_position *position)
+static void expire_all(struct feed *feed, const char *why)
 {
-	return position->history == feed->history || position->history == 0 || feed->history == 0;
-}
-
-/* Where to read on from, and whether some of the log may be lost: NULL, or why. `next` is the
-   present; `at` what the database has, if it has one. */
-static const char *choose_position(struct feed *feed)
-{
-	struct feed_position *stored = &feed->own;
-	bool has_stored = feed_position_read(stored, feed->store_text);
-	if (!has_stored && !feed->has_db) {
-		feed->at = feed->next;
-		return "it is the first time";
-	}
-	if ((has_stored && !is_of(feed, stored)) || (feed->has_db && !is_of(feed, &feed->at))) {
-		CHECK(feed_position_make(&feed->at, feed->history, BEGINNING));
-		return "the database has another history";
-	}
-	if (!feed->has_db || (has_stored && feed_position_is_older(stored, &feed->at)))
-		feed->at = *stored;
-	feed->at.history = feed->history;
-	return feed->at.xmin < feed->trimmed ? "the log was trimmed before it was read" : NULL;
+	log_warning("feed.expired", LOG_TEXT("why", why));
+	feed->stats.expired++;
+	feed->expiring = true;
+	feed->expire_at = 0;
+	CHECK(feed_position_make(&feed->next, feed->history, feed->followed,
+				 feed_position_snapshot(&feed->at)));
+	expire_next(feed);
 }
 
 static void on_learned(struct feed *feed)
 {
-	const char *why = choose_position(feed);
+	const char *why = feed_choose_position(feed);
 	feed->rung = false;
 	log_info("feed.begin", LOG_TEXT("position", feed_position_snapshot(&feed->at)));
 	feed->stuck_at_ms = uv_now(feed->loop);
@@ -310,19 +294,18 @@ static void on_learned(struct feed *feed)
 		read_log(feed);
 		return;
 	}
-	log_warning("feed.expired", LOG_TEXT("why", why));
-	feed->stats.expired++;
-	feed->expiring = true;
-	feed->expire_at = 0;
-	CHECK(feed_position_make(&feed->next, feed->history, feed_position_snapshot(&feed->at)));
-	expire_next(feed);
+	expire_all(feed, why);
 }
-
-/* ---- reading ----------------------------------------------------------------------------- */
 
 static void read_log(struct feed *feed)
 {
+	uint64_t followed = feed->followed;
 	uv_timer_stop(&feed->timer);
+	feed_policies_adopt(feed);
+	if (feed->followed != followed) {
+		expire_all(feed, "other keyspaces were followed before");
+		return;
+	}
 	feed->rung = false;
 	feed->read_at_ms = uv_now(feed->loop);
 	feed->stats.reads++;
@@ -435,7 +418,8 @@ static void on_handle_closed(uv_handle_t *handle)
 		return;
 	void (*closed)(void *) = feed->closed;
 	void *arg = feed->closed_arg;
-	mem_free(feed->keyspaces);
+	feed_policies_free(feed);
+	feed_policies_drop_later(feed);
 	mem_free(feed);
 	if (closed)
 		closed(arg);
@@ -492,15 +476,13 @@ int feed_create(uv_loop_t *loop, const struct feed_options *options, struct feed
 	struct feed *feed = mem_zalloc(sizeof(*feed));
 	if (!feed)
 		return -ENOMEM;
-	feed->keyspaces = feed_keyspaces(options->policies, options->policies_count);
-	if (!feed->keyspaces) {
+	if (feed_policies_take(feed, options->policies, options->policies_count) != 0) {
 		mem_free(feed);
 		return -ENOMEM;
 	}
+	feed_policies_adopt(feed);
 	feed->options = *options;
 	feed->loop = loop;
-	feed->rows.policies = options->policies;
-	feed->rows.policies_count = options->policies_count;
 	rng_seed(&feed->rng, options->seed);
 	CHECK(uv_timer_init(loop, &feed->timer) == 0 && uv_timer_init(loop, &feed->keep) == 0);
 	feed->timer.data = feed->keep.data = feed;
@@ -510,6 +492,11 @@ int feed_create(uv_loop_t *loop, const struct feed_options *options, struct feed
 	arm(feed, 0);
 	*ret_feed = feed;
 	return 0;
+}
+
+int feed_follow(struct feed *feed, const struct policy *policies, size_t count)
+{
+	return feed_policies_take(feed, policies, count);
 }
 
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)

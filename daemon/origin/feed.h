@@ -42,7 +42,7 @@ struct feed;
 struct feed_options {
 	const char *dsn;   /* the database whose log it is; borrowed, as all that follows */
 	const char *fleet; /* its name in the database; NULL: its position is kept nowhere */
-	const struct policy *policies;
+	const struct policy *policies; /* copied */
 	size_t policies_count;
 	int64_t poll_us;      /* how often the log is read without a bell */
 	int64_t retention_us; /* how long it is kept at least */
@@ -75,6 +75,11 @@ bool feed_is_wanted(const struct policy *policies, size_t count);
 
 /* Starts. 0 or -ENOMEM. */
 int feed_create(uv_loop_t *loop, const struct feed_options *options, struct feed **ret_feed)
+	__attribute__((warn_unused_result));
+
+/* Goes by other policies from the next read on; they are copied. All that is cached expires if
+   other keyspaces are followed than before. 0 or -ENOMEM: then it goes on by the old. */
+int feed_follow(struct feed *feed, const struct policy *policies, size_t count)
 	__attribute__((warn_unused_result));
 
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats);

@@ -1,7 +1,9 @@
-/* How far the log of changes has been read: what was visible in a snapshot, in one history.
+/* How far the log of changes has been read: what was visible in a snapshot, in one history, by who
+ * followed which keyspaces.
  *
- * As text "HISTORY SNAPSHOT": sixteen hexadecimal digits (core/entry.h, 0: unknown), then as
- * PostgreSQL writes a pg_snapshot, xmin:xmax:xip,… Positions of one history grow. Pure; any thread.
+ * As text "HISTORY:FOLLOWED SNAPSHOT": each sixteen hexadecimal digits (core/entry.h, 0: unknown; a
+ * hash of the keyspaces' names), then as PostgreSQL writes a pg_snapshot, xmin:xmax:xip,… Positions
+ * of one history grow. Pure; any thread.
  */
 #pragma once
 
@@ -11,7 +13,7 @@
 #include "core/change.h"
 
 struct feed_position {
-	uint64_t history;
+	uint64_t history, followed;
 	uint64_t xmin, xmax; /* xmin: all before it is visible, or never will be */
 	char text[POSITION_MAX];
 };
@@ -19,8 +21,15 @@ struct feed_position {
 /* False, and nothing changed, where it is none. */
 bool feed_position_read(struct feed_position *position, const char *text);
 
+/* The same of the two parts; of the first only FEED_ORIGIN_LEN bytes count. */
+bool feed_position_read_parts(struct feed_position *position, const char *origin,
+			      const char *snapshot);
+
 /* From a snapshot as PostgreSQL writes it. */
-bool feed_position_make(struct feed_position *position, uint64_t history, const char *snapshot);
+bool feed_position_make(struct feed_position *position, uint64_t history, uint64_t followed,
+			const char *snapshot);
+
+enum { FEED_ORIGIN_LEN = 33 }; /* of the text before the snapshot, without the blank */
 
 /* The part that PostgreSQL knows; borrows it. */
 const char *feed_position_snapshot(const struct feed_position *position);

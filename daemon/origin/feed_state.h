@@ -1,6 +1,8 @@
 /* The parts of a struct feed, for the files that work on it:
  *
  *   feed.c         the course: what follows on what
+ *   feed_begin.c   from where to read
+ *   feed_policies.c  what it goes by
  *   feed_words.c   what is said to PostgreSQL, and what its answers mean
  */
 #pragma once
@@ -49,7 +51,12 @@ struct feed {
 	int handles;
 	struct feed_link link;
 	enum feed_turn turn;
-	char *keyspaces; /* owned; as a text[] */
+	struct policy *policies; /* owned copies, their names too, of what `rows` reads by */
+	char *keyspaces;         /* owned: the followed ones, as a text[] */
+	uint64_t followed;       /* … as a hash */
+	struct policy *later;    /* owned: from the next read on; NULL: no others */
+	size_t later_count;
+	char *later_keyspaces; /* owned */
 
 	struct change_call call;
 	bool calling;
@@ -67,7 +74,8 @@ struct feed {
 	char store_text[POSITION_MAX]; /* what the store has, as it is */
 	struct feed_position at;       /* all that was visible here has been applied */
 	struct feed_position next;     /* what is being read leads here */
-	struct feed_position own;      /* RESTING, without a fleet's name: where it was; or … */
+	struct feed_position stored;   /* what the store had at the beginning */
+	bool db_is_good;               /* `at` is what the database has, at the beginning */
 	bool has_db;                   /* the database has a position: */
 	char db_text[POSITION_MAX];    /* a snapshot */
 	uint64_t trimmed;              /* the log may lack transactions before this one */
@@ -90,5 +98,14 @@ void feed_say(struct feed *feed, enum feed_turn turn);
 /* Takes a result of it. False: it is none that is understood. */
 bool feed_hear(struct feed *feed, unsigned n, const PGresult *result);
 
-/* The followed keyspaces as PostgreSQL's text[]; NULL where memory is missing. */
-char *feed_keyspaces(const struct policy *policies, size_t count);
+/* feed_policies.c: copies what a change is judged by, for the next read. 0 or -ENOMEM. */
+int feed_policies_take(struct feed *feed, const struct policy *policies, size_t count)
+	__attribute__((warn_unused_result));
+void feed_policies_adopt(struct feed *feed); /* where no rows are being applied */
+void feed_policies_drop_later(struct feed *feed);
+void feed_policies_free(struct feed *feed);
+
+/* feed_begin.c: chooses where to read on from, into `at`: of the store's and the database's
+   position the older. NULL, or why some of the log may be lost to us: then all that is cached is to
+   expire. */
+const char *feed_choose_position(struct feed *feed);

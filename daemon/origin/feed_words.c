@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "origin/feed_state.h"
 #include "origin/guard.h"
 
@@ -35,26 +34,6 @@ static const char POSITION_SQL[] =
 static const char MOVE_SQL[] = "SELECT segar.move_fleet($1, $2, $3::pg_snapshot, $4::pg_snapshot)";
 static const char TRIM_SQL[] = "SELECT segar.trim_changes($1::interval, 10000)";
 
-char *feed_keyspaces(const struct policy *policies, size_t count)
-{
-	size_t size = sizeof("{}"), len = 0;
-	char *text;
-	for (size_t i = 0; i < count; i++)
-		size += strlen(policies[i].name) + 1;
-	text = mem_alloc(size);
-	if (!text)
-		return NULL;
-	text[len++] = '{';
-	/* Their names need no quotes. */
-	for (size_t i = 0; i < count; i++)
-		if (policies[i].on_change != ON_CHANGE_IGNORE)
-			len += (size_t)sprintf(text + len, "%s%s", len > 1 ? "," : "",
-					       policies[i].name);
-	text[len++] = '}';
-	text[len] = '\0';
-	return text;
-}
-
 static unsigned say_end(struct feed *feed, struct feed_statement *statements, char *history,
 			size_t history_size, char *retention, size_t retention_size)
 {
@@ -65,7 +44,7 @@ static unsigned say_end(struct feed *feed, struct feed_statement *statements, ch
 	feed->moved = true;
 	if (options->fleet && (!feed->has_db || now_ms - feed->saved_at_ms >= SAVE_MS)) {
 		feed->saved_at_ms = now_ms;
-		snprintf(history, history_size, "%016" PRIx64, feed->at.history);
+		snprintf(history, history_size, "%.*s", FEED_ORIGIN_LEN, feed->at.text);
 		statements[count++] = (struct feed_statement){
 			.sql = MOVE_SQL,
 			.params = { options->fleet, history, feed->has_db ? feed->db_text : NULL,
@@ -87,7 +66,7 @@ static unsigned say_end(struct feed *feed, struct feed_statement *statements, ch
 void feed_say(struct feed *feed, enum feed_turn turn)
 {
 	struct feed_statement statements[FEED_STATEMENTS_MAX];
-	char history[20], retention[40];
+	char history[FEED_ORIGIN_LEN + 1], retention[40];
 	unsigned count = 0;
 	feed->turn = turn;
 	switch (turn) {
@@ -153,16 +132,19 @@ static bool hear_position(struct feed *feed, const PGresult *result)
 	const char *position, *history;
 	if (PQntuples(result) != 1 || PQnfields(result) != 4 || !cell(result, 0))
 		return false;
-	if (!feed_position_make(&feed->next, feed->history, cell(result, 0)))
+	if (!feed_position_make(&feed->next, feed->history, feed->followed, cell(result, 0)))
 		return false;
 	feed->trimmed = cell(result, 1) ? strtoull(cell(result, 1), NULL, 10) : 0;
 	position = cell(result, 2);
 	history = cell(result, 3);
 	feed->has_db = position && strlen(position) < sizeof(feed->db_text);
+	feed->db_is_good = false;
 	if (!feed->has_db)
 		return true;
+	/* What another version has written is no position, but can be replaced. */
 	strcpy(feed->db_text, position);
-	return feed_position_make(&feed->at, strtoull(history ? history : "", NULL, 16), position);
+	feed->db_is_good = feed_position_read_parts(&feed->at, history ? history : "", position);
+	return true;
 }
 
 static bool hear_moved(struct feed *feed, const PGresult *result)
@@ -189,7 +171,8 @@ bool feed_hear(struct feed *feed, unsigned n, const PGresult *result)
 	case FEED_TURN_READ:
 		if (n == 1)
 			return PQntuples(result) == 1 && cell(result, 0) &&
-			       feed_position_make(&feed->next, feed->history, cell(result, 0));
+			       feed_position_make(&feed->next, feed->history, feed->followed,
+						  cell(result, 0));
 		return n != 3 || feed_rows_take(&feed->rows, result);
 	case FEED_TURN_MORE:
 		return feed_rows_take(&feed->rows, result);
