@@ -203,10 +203,8 @@ void judge_on_saved(struct judge *judge, int key, const struct entry *entry)
 		judge_fail(judge, "no rollback", "key=%s: an entry that nobody built is stored",
 			   judge->fleet->scene.keys[key].bytes);
 	history->saves = grow(history->saves, history->saves_count, sizeof(*history->saves));
-	history->saves[history->saves_count++] = (struct saved){
-		.at_us = judge->fleet->vtime.now_us, .build = number, .untold = history->evicted
-	};
-	history->evicted = false;
+	history->saves[history->saves_count++] =
+		(struct saved){ .at_us = judge->fleet->vtime.now_us, .build = number };
 }
 
 void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard)
@@ -225,7 +223,6 @@ void judge_on_forgotten(struct judge *judge, int key)
 		struct key_history *history = &judge->keys[i];
 		if ((key < 0 || key == i) && last_lease(history))
 			last_lease(history)->lost = true;
-		history->evicted |= key == i;
 	}
 }
 

@@ -33,8 +33,7 @@ struct build_record {
 struct saved {
 	int64_t at_us;
 	uint32_t build;
-	bool lost;   /* with a failover: it counts as never stored */
-	bool untold; /* the entry before it had been evicted: the store tells nobody */
+	bool lost; /* with a failover: it counts as never stored */
 };
 
 struct change {
@@ -55,7 +54,6 @@ struct key_history {
 	struct change *changes;
 	struct lease *leases;
 	uint32_t *builds; /* numbers */
-	bool evicted;     /* the store has forgotten the last entry */
 	uint32_t saves_count, changes_count, leases_count, builds_count;
 };
 

@@ -152,7 +152,7 @@ static void check_rollback(const struct told *told)
 		const struct saved *saved = &history->saves[i];
 		if (saved->build == told->number)
 			break;
-		if (saved->at_us <= known_us && !saved->lost && !saved->untold &&
+		if (saved->at_us <= known_us && !saved->lost &&
 		    supersedes(told, &judge->builds[saved->build], told->record))
 			fail(told, "no rollback", "a newer entry was in the store");
 	}

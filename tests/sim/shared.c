@@ -268,6 +268,7 @@ static void put_entry(struct shared *shared, struct shared_key *key, const struc
 	key->has_entry = true;
 	key->entry_ends_us = ends_after(left_us, now_us);
 	failure_forget(&key->claim);
+	key->claim.stored = true;
 	judge_on_saved(&shared->fleet->judge, number_of(shared, key), entry);
 }
 
@@ -286,7 +287,7 @@ static void do_save(struct shared *shared, struct store_op *op)
 	struct shared_claim *claim = &key->claim;
 	struct entry entry = op->entry;
 	int64_t now_us = shared_now(shared);
-	bool had_entry = key->has_entry;
+	bool had_entry = key->has_entry, elsewhere = had_entry || claim->stored || shared->evicts;
 	op->floor = claim->floor;
 	if (!claim_is_ours(claim, op, now_us)) {
 		if (!had_entry || key->entry.fence != entry.fence)
@@ -309,7 +310,7 @@ static void do_save(struct shared *shared, struct store_op *op)
 		refuse_save(key, op);
 	claim_write(key, now_us);
 	judge_on_settled(&shared->fleet->judge, number_of(shared, key), op->token);
-	if (waited || (keep && had_entry))
+	if (waited || (keep && elsewhere))
 		publish(shared, key, TIDING_SETTLED, key->has_entry ? key->entry.fence : 0, false);
 }
 

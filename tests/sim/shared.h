@@ -20,7 +20,7 @@
 #define FLEET_EPOCH_US INT64_C(1700000000000000)
 
 struct shared_claim {
-	bool exists, waited, hard;
+	bool exists, waited, hard, stored;
 	uint64_t fence, floor;
 	uint64_t token, lease_fence;
 	int64_t granted_at_us, lease_length_us, lease_until_us;
@@ -72,6 +72,7 @@ struct shared {
 	struct fleet *fleet;
 	struct shared_data data;
 	uint64_t run; /* another number for each start and failover */
+	bool evicts;  /* this run has evicted something */
 	bool down, stalled, readonly;
 };
 

@@ -92,7 +92,9 @@ void shared_forget(struct shared *shared, enum shared_part part, int key)
 void shared_evict(struct shared *shared, struct rng *rng, double share)
 {
 	for (uint32_t i = 0; i < shared->fleet->scene.keys_count; i++) {
+		const struct shared_key *key = &shared->data.keys[i];
 		bool entry = draw_chance(rng, share), claim = draw_chance(rng, share);
+		shared->evicts |= (entry && key->has_entry) || (claim && key->claim.exists);
 		if (entry)
 			shared_forget(shared, SHARED_ENTRY, (int)i);
 		if (claim)
@@ -122,6 +124,7 @@ void shared_copy(const struct shared *shared, struct shared_data *ret_data)
 void shared_restart(struct shared *shared)
 {
 	shared->run++;
+	shared->evicts = false;
 }
 
 void shared_restore(struct shared *shared, struct shared_data *data)

@@ -117,6 +117,37 @@ Test(redis_told, a_replaced_entry_is_told)
 	doing_free(&doing);
 }
 
+/* A near cache may have the entry that is gone here. */
+Test(redis_told, a_save_after_a_loss_is_told)
+{
+	put("rows:1", 1, "value");
+	server_ask(&fleet.server, "DEL t:e:{rows:1}");
+	put("rows:1", 2, "newer");
+	await_news(b);
+	cr_assert_eq(b->told_count, 1);
+	cr_assert_str_eq(b->told[0].key, "rows:1");
+}
+
+/* The claim is gone with the entry; only the server knows that it has evicted something. */
+Test(redis_told, a_save_on_a_server_that_evicts_is_told)
+{
+	put("rows:1", 1, "value");
+	server_ask(&fleet.server, "CONFIG SET maxmemory-policy volatile-random");
+	server_ask(&fleet.server, "CONFIG SET maxmemory 1");
+	AWAIT(&fleet, server_number(&fleet.server, "EXISTS t:e:{rows:1} t:c:{rows:1}") == 0);
+	server_ask(&fleet.server, "CONFIG SET maxmemory 0");
+	put("rows:1", 2, "newer");
+	await_news(b);
+	cr_assert_eq(b->told_count, 1);
+	put("rows:2", 1, "value");
+	await_news(b);
+	cr_assert_eq(b->told_count, 2);
+	server_ask(&fleet.server, "CONFIG RESETSTAT");
+	put("rows:3", 1, "value");
+	await_news(b);
+	cr_assert_eq(b->told_count, 2);
+}
+
 Test(redis_told, changes_go_to_all)
 {
 	uint64_t floor = invalidate(a, "rows:{x}:%25", true);

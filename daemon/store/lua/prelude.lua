@@ -12,7 +12,8 @@
 -- The claim, high bytes first:
 --    0 u8   'c'
 --    1 u8   format, 2
---    2 u16  flags: 1 somebody waits for the lease's end, 2 the floor is hard, 4 it is a row's change
+--    2 u16  flags: 1 somebody waits for the lease's end, 2 the floor is hard, 4 it is a row's change,
+--           8 an entry was stored
 --    4 u32  status of the remembered failure, 0: none
 --    8 u64  fence: the greatest given out for the key
 --   16 u64  floor: the fence of the last change, 0: none
@@ -29,7 +30,7 @@
 
 local CLAIM = '>c1BI2I4c8c8c8c8dddddI4c8'
 local CLAIM_LEN, HEADER_LEN, MARGIN = 92, 80, 10000000
-local WAITED, HARD, BY_ROW = 1, 2, 4
+local WAITED, HARD, BY_ROW, STORED = 1, 2, 4, 8
 local HAS_VERSION, ABSENT, CHANGED, OVERTAKEN = 1, 2, 4, 16
 local ZERO = string.rep('\0', 8)
 

@@ -14,7 +14,10 @@
 -- fence.
 -- A build that began before the last change and does not contain it may be stored, already expired, so
 -- that a row that changes all the time stays served; not so "no such row", or after a hard change.
--- Those are told who wait for the lease's end, and all if an entry was replaced.
+-- Those are told who wait for the lease's end, and all if a near cache may have an older entry of the
+-- key: one was replaced here, or was stored under this claim, or this server has evicted anything since
+-- it started. (When that was before, whoever listens has lost its connection since, and with it trust.)
+-- So the first save of a key stays untold, as long as Redis has room: a warm-up makes no messages.
 
 local deadline, token, value = tonumber(ARGV[1]), ARGV[2], ARGV[4]
 local single_row, stale, channel, key = ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7], ARGV[8]
@@ -52,6 +55,11 @@ local by_row = bit.band(claim.flags, BY_ROW) ~= 0
 local has_change = by_row and claim.floor_version ~= ZERO and contains(new, claim.floor_version, single_row)
 local floor = has_change and ZERO or claim.floor
 
+local function may_be_elsewhere()
+	return old or bit.band(claim.flags, STORED) ~= 0 or
+		redis.call('INFO', 'stats'):match('evicted_keys:(%d+)') ~= '0'
+end
+
 if not claim_is_ours(claim, token) then
 	if old and old.fence == new.fence then return { 'saved', floor } end
 	return refuse()
@@ -66,13 +74,15 @@ if before_change then
 	if by_row then new.flags = bit.bor(new.flags, OVERTAKEN) end
 end
 
+local tell = waited or (keep and may_be_elsewhere())
 if keep then
+	claim.flags = bit.bor(claim.flags, STORED)
 	local left = math.max(0, new.stale_until - now)
 	redis.call('SET', KEYS[1], entry_header(new) .. value, 'PX', math.ceil((left + MARGIN) / 1000))
 	claim_forget_failure(claim)
 end
 claim_write(KEYS[2], claim, KEYS[1], now)
-if waited or (keep and old) then
+if tell then
 	publish(channel, 's', keep and new.fence or old and old.fence or ZERO, 0, key)
 end
 if not keep then return refuse() end
