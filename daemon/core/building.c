@@ -335,7 +335,8 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 	case BUILD_ROW:
 	case BUILD_NO_ROW:
 		take_result(engine, flight, now_us);
-		if (!history_see(engine, flight->result.history, flight->result.generated_at_us)) {
+		if (!history_see_build(engine, flight->result.history,
+				       flight->result.generated_at_us)) {
 			release_unkept(engine, flight, effects);
 			return;
 		}

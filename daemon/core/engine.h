@@ -44,7 +44,8 @@
 	X(requests_refused, "requests refused, for too many waited")                               \
 	X(trust_lost, "times that the shared store's sign of life did not come")                   \
 	X(histories, "changes to another incarnation of the origin")                               \
-	X(older_histories, "values of an earlier incarnation of the origin")
+	X(older_histories, "values of an earlier incarnation of the origin")                       \
+	X(other_histories, "values of another origin, from before a build of ours")
 
 struct engine_counters {
 #define X(name, text) uint64_t name;
@@ -89,15 +90,16 @@ struct engine {
 	struct heap deadlines; /* of requests */
 	struct heap timers;    /* of flights */
 	struct heap batch_timers;
-	struct heap renewals;   /* of flights' leases */
-	struct list ready;      /* requests to be answered without a flight */
-	struct list wake;       /* DONE flights whose waiters are to be woken */
-	struct list looking;    /* flights whose waiters look at the near cache again */
-	uint64_t seq;           /* grows with every arrival, load, build and invalidation */
-	uint32_t requests;      /* waiting, the ready ones included */
-	uint32_t leases, slots; /* held by flights */
-	size_t key_bytes;       /* of all flights */
-	uint64_t history;       /* of the origin, the latest seen; 0: none yet */
+	struct heap renewals;     /* of flights' leases */
+	struct list ready;        /* requests to be answered without a flight */
+	struct list wake;         /* DONE flights whose waiters are to be woken */
+	struct list looking;      /* flights whose waiters look at the near cache again */
+	uint64_t seq;             /* grows with every arrival, load, build and invalidation */
+	uint32_t requests;        /* waiting, the ready ones included */
+	uint32_t leases, slots;   /* held by flights */
+	size_t key_bytes;         /* of all flights */
+	uint64_t history;         /* of the origin, the latest seen; 0: none yet */
+	int64_t history_built_us; /* the last build of our own that was of it */
 	bool stopping;
 
 	bool trusted;             /* no change can have gone untold … */

@@ -36,9 +36,14 @@ uint64_t history_of(uint64_t system, uint32_t timeline)
 	return system << HISTORY_TIMELINE_BITS | (timeline & ((1u << HISTORY_TIMELINE_BITS) - 1));
 }
 
+bool history_is_one_system(uint64_t a, uint64_t b)
+{
+	return a >> HISTORY_TIMELINE_BITS == b >> HISTORY_TIMELINE_BITS;
+}
+
 bool history_is_later(uint64_t a, uint64_t b)
 {
-	return a >> HISTORY_TIMELINE_BITS == b >> HISTORY_TIMELINE_BITS && a > b;
+	return history_is_one_system(a, b) && a > b;
 }
 
 bool entry_supersedes(const struct entry *a, const struct entry *b, bool single_row)

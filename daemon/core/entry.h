@@ -39,6 +39,8 @@ enum entry_phase { ENTRY_FRESH, ENTRY_STALE, ENTRY_DEAD };
 enum { HISTORY_TIMELINE_BITS = 24 };
 uint64_t history_of(uint64_t system, uint32_t timeline);
 
+bool history_is_one_system(uint64_t a, uint64_t b);
+
 /* Whether `a` has come after `b`: a later timeline of the same system. Of two systems neither has.
  */
 bool history_is_later(uint64_t a, uint64_t b);

@@ -15,10 +15,8 @@ static void expire_all(struct engine *engine, int64_t now_us)
 	}
 }
 
-bool history_see(struct engine *engine, uint64_t history, int64_t now_us)
+static bool see(struct engine *engine, uint64_t history, int64_t now_us)
 {
-	if (history == 0 || history == engine->history)
-		return true;
 	if (history_is_later(engine->history, history)) {
 		engine->counters.older_histories++;
 		return false;
@@ -30,4 +28,27 @@ bool history_see(struct engine *engine, uint64_t history, int64_t now_us)
 	}
 	engine->history = history;
 	return true;
+}
+
+bool history_see_build(struct engine *engine, uint64_t history, int64_t generated_us)
+{
+	if (history == 0)
+		return true;
+	if (history != engine->history && !see(engine, history, generated_us))
+		return false;
+	if (engine->history_built_us < generated_us)
+		engine->history_built_us = generated_us;
+	return true;
+}
+
+bool history_see_entry(struct engine *engine, uint64_t history, int64_t generated_us)
+{
+	if (history == 0 || history == engine->history)
+		return true;
+	if (engine->history_built_us != 0 && !history_is_one_system(history, engine->history) &&
+	    generated_us < engine->history_built_us + HISTORY_SILENCE_US) {
+		engine->counters.other_histories++;
+		return false;
+	}
+	return see(engine, history, generated_us);
 }

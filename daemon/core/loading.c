@@ -138,7 +138,7 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 			entry_soft_expire(&ne->entry, now_us, stale_us);
 		return false;
 	}
-	if (!history_see(engine, op->entry.history, op->entry.generated_at_us) ||
+	if (!history_see_entry(engine, op->entry.history, op->entry.generated_at_us) ||
 	    is_rollback(engine, &flight->key, ne, &op->entry, now_us))
 		return false; /* what counts as never stored; built anew, it will be replaced */
 	uint64_t fence = ne ? ne->entry.fence : 0;

@@ -3,8 +3,9 @@
  *   PREFIX e:{KEY}          the key's entry        PREFIX {fleet}:permits   rate and slots
  *   PREFIX c:{KEY}          the key's claim        PREFIX {fleet}:places    heartbeats
  *   PREFIX changes:DB       the channel            PREFIX {fleet}:holders   whose place is whose
- *                                                  PREFIX {fleet}:era, {fleet}:beat,
- * {fleet}:epochs, {fleet}:feed
+ *                                                  PREFIX {fleet}:era, {fleet}:beat
+ *                                                  PREFIX {fleet}:epochs, {fleet}:feed
+ *                                                  PREFIX {fleet}:history   the origin's
  *
  * What is in braces decides on the Cluster slot: so that those of others have no say, braces in the
  * prefix and in the key are written %7B and %7D, which no canonical key holds. Channels, unlike
@@ -29,6 +30,7 @@ struct keys {
 	char beat[KEYS_FLEET_MAX];
 	char epochs[KEYS_FLEET_MAX];
 	char feed[KEYS_FLEET_MAX];
+	char history[KEYS_FLEET_MAX];
 	char channel[KEYS_FLEET_MAX];
 
 	/* Of one key: until the next keys_name. */

@@ -63,20 +63,37 @@ void redis_kick(struct redis_store *redis)
 	CHECK(uv_idle_start(&redis->turn, redis_on_turn) == 0);
 }
 
+/* Whether to log it: what lasts is told ever less often. */
+static bool is_to_be_told(struct told_last *told, int64_t now_us)
+{
+	if (now_us < told->quiet_until_us)
+		return false;
+	told->quiet_us = told->quiet_us ? 2 * told->quiet_us : QUIET_FIRST_US;
+	if (told->quiet_us > QUIET_MOST_US)
+		told->quiet_us = QUIET_MOST_US;
+	told->quiet_until_us = now_us + told->quiet_us;
+	return true;
+}
+
 void redis_note_error(struct redis_store *redis, const char *what, enum store_error error,
 		      const char *text)
 {
-	int64_t now_us = redis_local_us(), *quiet_us = &redis->told[error].quiet_us;
 	redis->counters.errors[error]++;
-	if (error == STORE_ERROR_CLOSED || now_us < redis->told[error].quiet_until_us)
+	if (error == STORE_ERROR_CLOSED || !is_to_be_told(&redis->told[error], redis_local_us()))
 		return;
-	*quiet_us = *quiet_us ? 2 * *quiet_us : QUIET_FIRST_US;
-	if (*quiet_us > QUIET_MOST_US)
-		*quiet_us = QUIET_MOST_US;
-	redis->told[error].quiet_until_us = now_us + *quiet_us;
 	log_warning("store.error", LOG_TEXT("what", what),
 		    LOG_TEXT("kind", store_error_name(error)),
 		    LOG_TEXT("text", text ? text : store_error_text(error)));
+}
+
+void redis_note_foreign(struct redis_store *redis)
+{
+	redis->counters.saves_foreign++;
+	if (is_to_be_told(&redis->told_foreign, redis_local_us()))
+		log_error("store.foreign_origin",
+			  LOG_TEXT("text", "this host builds from another database, or from an "
+					   "earlier timeline, than the fleet; its values are not "
+					   "shared (docs/REDIS.md)"));
 }
 
 static void redis_answer(struct redis_store *redis, struct store_op *op)

@@ -57,6 +57,8 @@ struct redis_options {
 	X(permits_late, "permits given back, for they came too late")                              \
 	X(amends, "leases and slots given back once more, for it was not sure that they were")     \
 	X(amends_dropped, "of these, given up: they end by themselves")                            \
+	X(saves_foreign,                                                                           \
+	  "values not stored, for they were built in another history of the origin")               \
 	X(messages, "messages from other daemons")                                                 \
 	X(messages_bad, "of these, not understood")                                                \
 	X(trust_breaks, "gaps in the heartbeats")                                                  \

@@ -62,6 +62,12 @@ struct redis_changes {
 	size_t form_len;
 };
 
+/* When a trouble that lasts is logged again. */
+struct told_last {
+	int64_t quiet_until_us; /* local */
+	int64_t quiet_us;       /* doubling, until the store is up again */
+};
+
 struct redis_store {
 	uv_loop_t *loop;
 	struct store_url url;
@@ -103,10 +109,8 @@ struct redis_store {
 	void (*closed)(void *arg);
 	void *closed_arg;
 	struct redis_stats counters; /* only its counters are used */
-	struct {
-		int64_t quiet_until_us; /* local */
-		int64_t quiet_us;       /* doubling, until the store is up again */
-	} told[STORE_ERRORS_COUNT];     /* when each kind of error is logged again */
+	struct told_last told[STORE_ERRORS_COUNT];
+	struct told_last told_foreign;
 };
 
 /* µs of CLOCK_BOOTTIME. */
@@ -122,6 +126,9 @@ int64_t redis_deadline_us(struct redis_store *redis, const struct link *link);
 /* Counts and, now and then, logs an error. */
 void redis_note_error(struct redis_store *redis, const char *what, enum store_error error,
 		      const char *text);
+
+/* A save was refused, being of an origin that is not the fleet's. */
+void redis_note_foreign(struct redis_store *redis);
 
 /* redis.c: the links that wait may go on. */
 void redis_go_on(struct redis_store *redis);

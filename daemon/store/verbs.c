@@ -98,6 +98,7 @@ static void write_save(struct errand *errand, struct script_args *args)
 	args_flag(args, policy->single_row);
 	args_number(args, policy->stale_us);
 	write_channel_and_key(errand, args);
+	args_text(args, redis->keys.history);
 }
 
 static void write_release(struct errand *errand, struct script_args *args)
@@ -349,10 +350,13 @@ static enum store_error read_save(struct errand *errand, const redisReply *reply
 		op->floor = reply_u64(reply, 1);
 		return STORE_ERROR_NONE;
 	}
-	if (!reply_is(reply, "refused", 3))
+	bool foreign = reply_is(reply, "foreign", 3);
+	if (!foreign && !reply_is(reply, "refused", 3))
 		return STORE_ERROR_GARBAGE;
 	op->floor = reply_u64(reply, 1);
 	op->outcome = STORE_REFUSED;
+	if (foreign)
+		redis_note_foreign(errand->redis);
 	return read_entry(errand, reply->element[2], NULL) ? STORE_ERROR_NONE : STORE_ERROR_MEMORY;
 }
 

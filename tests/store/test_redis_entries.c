@@ -270,18 +270,61 @@ Test(redis_entries, no_row_and_a_row_are_ordered_by_fence)
 	cr_assert_str_eq(stored("rows:1"), "inserted again");
 }
 
-Test(redis_entries, one_of_another_history_is_replaced_whatever_its_version)
+/* ---- the origin's history ---------------------------------------------------------------- */
+
+static enum store_outcome put_of(const char *key, uint64_t history, int64_t version)
 {
-	struct entry entry = entry_now(lease(a, "rows:1", 7));
-	entry.version = 50;
+	struct entry entry = entry_now(lease(a, key, 7));
+	entry.version = version;
 	entry.has_version = true;
-	entry.history = 1;
-	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_DONE);
-	entry = entry_now(lease(a, "rows:1", 7));
-	entry.version = 40;
-	entry.has_version = true;
-	entry.history = 2;
-	cr_assert_eq(save_entry(a, "rows:1", 7, &entry), STORE_DONE);
+	entry.history = history;
+	return save_entry(a, key, 7, &entry);
+}
+
+Test(redis_entries, a_later_timeline_is_what_the_fleet_builds_in_from_then_on)
+{
+	cr_assert_eq(put_of("rows:1", history_of(4711, 1), 50), STORE_DONE);
+	cr_assert_eq(put_of("rows:1", history_of(4711, 3), 40), STORE_DONE, "a lower version");
+	cr_assert_eq(put_of("rows:1", history_of(4711, 2), 60), STORE_REFUSED);
+	cr_assert_eq(put_of("rows:2", history_of(4711, 1), 1), STORE_REFUSED, "nothing is there");
+	cr_assert_eq(put_of("rows:2", history_of(4711, 3), 2), STORE_DONE);
+	cr_assert_eq(daemon_stats(a).saves_foreign, 2);
+	cr_assert_eq(put_of("rows:2", 0, 3), STORE_DONE, "who may not know it is not asked");
+	cr_assert_eq(lease(a, "rows:1", 9) > 0, true, "a refused save gives the lease back");
+}
+
+Test(redis_entries, an_entry_of_a_later_timeline_stays_when_the_fleet_has_forgotten_it)
+{
+	cr_assert_eq(put_of("rows:1", history_of(4711, 3), 40), STORE_DONE);
+	server_ask(&fleet.server, "DEL t:{fleet}:history");
+	cr_assert_eq(put_of("rows:1", history_of(4711, 2), 60), STORE_REFUSED);
+	cr_assert_eq(put_of("rows:1", history_of(4711, 3), 41), STORE_DONE);
+}
+
+/* As if the fleet had last built so long ago. */
+static void let_history_rest(long long us)
+{
+	server_ask(&fleet.server,
+		   "EVAL redis.call('SETRANGE',KEYS[1],16,struct.pack('>d',ARGV[1])) 1 "
+		   "t:{fleet}:history %lld",
+		   server_now_us(&fleet.server) - us);
+}
+
+Test(redis_entries, another_database_takes_over_when_the_first_is_built_from_no_more)
+{
+	uint64_t first = history_of(4711, 5), second = history_of(4712, 1);
+	cr_assert_eq(put_of("rows:1", first, 50), STORE_DONE);
+	let_history_rest(9 * SECOND);
+	cr_assert_eq(put_of("rows:1", second, 60), STORE_REFUSED);
+	cr_assert_eq(put_of("rows:1", first, 51), STORE_DONE);
+	let_history_rest(8 * SECOND);
+	cr_assert_eq(put_of("rows:2", first, 1), STORE_DONE);
+	cr_assert_eq(put_of("rows:1", second, 60), STORE_REFUSED, "it has just been built from");
+	let_history_rest(10 * SECOND);
+	cr_assert_eq(put_of("rows:1", second, 1), STORE_DONE, "whatever its version");
+	cr_assert_eq(put_of("rows:1", first, 52), STORE_REFUSED,
+		     "and now it is the other way round");
+	cr_assert_eq(put_of("rows:2", second, 2), STORE_DONE);
 }
 
 Test(redis_entries, a_repeated_save_gets_the_same_answer)

@@ -1,12 +1,14 @@
-#!lua
+#!lua flags=allow-cross-slot-keys
 -- Stores an entry that was built under a lease, and gives the lease back.
 --
 -- KEYS  entry, claim
--- ARGV  deadline, token, header, value, 1: single_row, the keyspace's stale time, channel, key
+-- ARGV  deadline, token, header, value, 1: single_row, the keyspace's stale time, channel, key,
+--       name of the fleet's record of the origin's history (of another slot, so no key)
 -- ->    'late'
 --       'saved', floor             0 where it contains that change; a repeat gets the same answer
 --       'refused', floor, header   the lease is not ours (any more), or the entry there is newer;
 --                                  the header of that entry, or nil
+--       'foreign', floor, header   the same: it was built in a history that is not the fleet's
 --
 -- The entry there is replaced as core/entry.h has it (entry_supersedes): by one of a later history of
 -- the same system, never of an earlier one; in one history by a greater version where both are rows of
@@ -21,6 +23,7 @@
 
 local deadline, token, value = tonumber(ARGV[1]), ARGV[2], ARGV[4]
 local single_row, stale, channel, key = ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local history_key = ARGV[9]
 
 local now = now_us()
 if now > deadline then return { 'late' } end
@@ -31,9 +34,32 @@ local function is_row(entry)
 	return bit.band(entry.flags, HAS_VERSION + ABSENT) == HAS_VERSION
 end
 
--- The low 24 bits are the timeline.
-local function is_later(a, b)
-	return a:sub(1, 5) == b:sub(1, 5) and below(b, a)
+-- A history (core/entry.h): 5 bytes for the origin's system, 3 for its timeline; all 0: unknown.
+local function is_one_system(a, b) return a:sub(1, 5) == b:sub(1, 5) end
+local function is_later(a, b) return is_one_system(a, b) and below(b, a) end
+
+-- The fleet's history of the origin: 'h', format, 6 bytes 0, history, f64 when it was last built in.
+-- It moves to a later timeline at once; to another system once nobody has built in it for a while,
+-- so that of two hosts that name different origins one stays out, but a new database comes in.
+local function is_foreign()
+	local LAYOUT, SILENCE, STEP = '>c1Bc6c8d', 10000000, 1000000
+	if new.history == ZERO then return false end
+	local stored = redis.call('GET', history_key)
+	local current, built_at = ZERO, 0
+	if stored and #stored == struct.size(LAYOUT) then
+		local _
+		_, _, _, current, built_at = struct.unpack(LAYOUT, stored)
+	end
+	local moves = current ~= new.history
+	if moves and current ~= ZERO and not is_later(new.history, current) and
+		(is_one_system(new.history, current) or left_of(built_at + SILENCE, SILENCE, now) > 0) then
+		return true
+	end
+	if moves or left_of(built_at + STEP, STEP, now) == 0 then
+		redis.call('SET', history_key,
+			struct.pack(LAYOUT, 'h', 1, string.rep('\0', 6), new.history, now))
+	end
+	return false
 end
 
 local function supersedes()
@@ -47,8 +73,8 @@ local function supersedes()
 	return below(old.fence, new.fence)
 end
 
-local function refuse()
-	return { 'refused', claim.floor, old and old.header or false }
+local function refuse(word)
+	return { word or 'refused', claim.floor, old and old.header or false }
 end
 
 local by_row = bit.band(claim.flags, BY_ROW) ~= 0
@@ -66,7 +92,8 @@ if not claim_is_ours(claim, token) then
 end
 local waited = claim_end_lease(claim)
 local before_change = not below(floor, new.fence)
-local keep = supersedes()
+local foreign = is_foreign()
+local keep = not foreign and supersedes()
 if before_change then
 	local forbidden = bit.band(new.flags, ABSENT) ~= 0 or bit.band(claim.flags, HARD) ~= 0
 	keep = keep and not forbidden
@@ -85,5 +112,5 @@ claim_write(KEYS[2], claim, KEYS[1], now)
 if tell then
 	publish(channel, 's', keep and new.fence or old and old.fence or ZERO, 0, key)
 end
-if not keep then return refuse() end
+if not keep then return refuse(foreign and 'foreign') end
 return { 'saved', floor }
