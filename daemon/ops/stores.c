@@ -18,6 +18,12 @@ static int64_t memory_now_us(void *impl)
 	return stores_now_us(impl);
 }
 
+static int64_t memory_fence_us(void *impl)
+{
+	const struct stores *stores = impl;
+	return redis_store_passed_us(stores->redis);
+}
+
 static void on_turn(uv_idle_t *idle)
 {
 	struct stores *stores = idle->data;
@@ -94,7 +100,9 @@ int stores_open(struct stores *stores, uv_loop_t *loop, const struct config *con
 		.failures_max = FAILURES_REMEMBERED,
 	};
 	stores->memory = memory_store_create(
-		&limits, &(struct memory_store_host){ stores, memory_now_us, want_turn });
+		&limits, &(struct memory_store_host){
+				 stores, memory_now_us, want_turn,
+				 url.scheme == STORE_URL_NONE ? NULL : memory_fence_us });
 	*ret_why = "there is too little memory";
 	if (!stores->memory)
 		return -1;

@@ -41,6 +41,7 @@ static void choose(struct fleet_clock *clock, int64_t local_us)
 	}
 	CHECK(best);
 	clock->store_offset_us = best->offset_us;
+	clock->rtt_us = best->rtt_us;
 }
 
 int64_t fleet_clock_sample(struct fleet_clock *clock, int64_t sent_us, int64_t received_us,
@@ -89,6 +90,14 @@ int64_t fleet_clock_now(struct fleet_clock *clock, int64_t local_us)
 int64_t fleet_clock_store(struct fleet_clock *clock, int64_t local_us)
 {
 	return local_us + clock->store_offset_us;
+}
+
+int64_t fleet_clock_passed(const struct fleet_clock *clock, int64_t local_us)
+{
+	if (!clock->in_touch)
+		return 0;
+	return local_us + clock->store_offset_us - clock->rtt_us -
+	       2 * (local_us - clock->heard_at_us) / DRIFT_DIVISOR;
 }
 
 int64_t fleet_clock_to_store(struct fleet_clock *clock, int64_t moment_us, int64_t local_us)

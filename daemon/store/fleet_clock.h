@@ -31,6 +31,7 @@ struct fleet_clock {
 	int64_t offset_us;    /* now = local + offset */
 	int64_t slewed_at_us; /* local */
 	int64_t store_offset_us;
+	int64_t rtt_us;      /* of the sample that it is from */
 	int64_t heard_at_us; /* local, of the newest sample */
 	bool in_touch;       /* there has been a sample */
 	bool begun;          /* what now says is gone by: it must not jump any more */
@@ -49,6 +50,9 @@ void fleet_clock_begin(struct fleet_clock *clock);
    store's clock has jumped since the last one: 0, or more than a second, either way. */
 int64_t fleet_clock_sample(struct fleet_clock *clock, int64_t sent_us, int64_t received_us,
 			   int64_t store_us);
+
+/* A moment that the store's clock has passed by now, though little else; 0: never in touch. */
+int64_t fleet_clock_passed(const struct fleet_clock *clock, int64_t local_us);
 
 int64_t fleet_clock_now(struct fleet_clock *clock, int64_t local_us);
 

@@ -121,7 +121,8 @@ static void claims_expire(struct memory_store *memory, int64_t now_us)
 
 static uint64_t next_fence(struct memory_store *memory, uint64_t known, int64_t now_us)
 {
-	uint64_t fence = (uint64_t)now_us - 1;
+	const struct memory_store_host *host = &memory->host;
+	uint64_t fence = (uint64_t)(host->fence_us ? host->fence_us(host->impl) : now_us - 1);
 	if (fence < memory->last_fence)
 		fence = memory->last_fence;
 	if (fence < known)
@@ -165,7 +166,8 @@ static void do_lease(struct memory_store *memory, struct store_op *op, int64_t n
 	} else {
 		claim->token = op->token;
 		claim->lease_until_us = now_us + op->length_us;
-		claim->fence = op->fence = next_fence(memory, claim->fence, now_us);
+		uint64_t known = claim->fence > op->known_fence ? claim->fence : op->known_fence;
+		claim->fence = op->fence = next_fence(memory, known, now_us);
 		op->failure.streak = now_us < claim->streak_until_us ? claim->streak : 0;
 		claim_settle(memory, claim, now_us);
 	}

@@ -20,6 +20,10 @@ struct memory_store_host {
 	void *impl;
 	int64_t (*now_us)(void *impl); /* does not go back */
 	void (*want_turn)(void *impl); /* call memory_store_turn soon, not from inside */
+	/* Behind a shared store: a moment that its clock has surely passed, or 0: not known. New
+	   fences begin there and not at this host's own time, which may be far ahead: then they
+	   would outdo all that the shared store gives out until that has caught up. NULL: now_us */
+	int64_t (*fence_us)(void *impl);
 };
 
 struct memory_store_limits {

@@ -14,8 +14,12 @@ enum {
 	CONNECT_TIMEOUT_MS = 1000,
 	CONTROL_TIMEOUT_MS = 1000,
 	VALUES_TIMEOUT_MS = 5000,
-	HEARTBEAT_MS = 1000,         /* of an idle connection */
-	PERMIT_LATE_US = 100 * 1000, /* a permit whose start is longer ago is void */
+	HEARTBEAT_MS = 1000, /* of an idle connection */
+	/* A permit whose start is longer ago is void. Of the fleet's rate nine tenths are given
+	   out: if all start as late as each other there are never too many in a second, and not if
+	   some are by up to a ninth of a second later than others. Half of that is for the answers.
+	 */
+	PERMIT_LATE_US = 50 * 1000,
 	QUIET_FIRST_US =
 		10 * 1000 * 1000, /* an error that was logged is not for so long, doubling … */
 	QUIET_MOST_US = 600 * 1000 * 1000,
@@ -45,6 +49,11 @@ int64_t redis_store_now_us(struct redis_store *redis)
 int64_t redis_store_clock_us(struct redis_store *redis)
 {
 	return fleet_clock_store(&redis->clock, redis_local_us());
+}
+
+int64_t redis_store_passed_us(const struct redis_store *redis)
+{
+	return fleet_clock_passed(&redis->clock, redis_local_us());
 }
 
 int64_t redis_deadline_us(struct redis_store *redis, const struct link *link)
@@ -136,7 +145,8 @@ static void check_permit(struct redis_store *redis, struct store_op *op)
 {
 	if (op->verb != STORE_PERMIT || op->outcome != STORE_DONE)
 		return;
-	if (op->left_us < -PERMIT_LATE_US) {
+	/* What every answer takes makes no difference. */
+	if (op->left_us < -PERMIT_LATE_US - redis->clock.rtt_us / 2) {
 		redis->counters.permits_late++;
 		amends_add(&redis->amends, STORE_FREE, op, redis_local_us() + op->length_us);
 		op->outcome = STORE_RETRY;

@@ -100,6 +100,9 @@ struct store redis_store_iface(struct redis_store *redis);
 /* The fleet clock, µs: does not go back. Before `opened` it may jump, once. */
 int64_t redis_store_now_us(struct redis_store *redis);
 
+/* A moment that the store's clock has surely passed; 0: it has never been heard of. */
+int64_t redis_store_passed_us(const struct redis_store *redis);
+
 void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats);
 
 /* Answers what is under way and ends all connections. `closed` (may be NULL) fires once, later; the

@@ -8,8 +8,6 @@ from harness.wait import wait_until
 from harness.wire import Error, collect
 
 HOSTS, BUDGET, CONCURRENCY, KEYS = 10, 50, 20, 2000
-# So much later than its build a line may get into the log of a machine that is busy with these tests.
-LATE_S = 0.05
 
 
 @pytest.fixture
@@ -34,7 +32,9 @@ def check_limits(origin):
     spans = build_spans(origin)
     check_concurrency(spans, CONCURRENCY)
     begins = [begin for begin, _ in spans]
-    worst = max(sum(begin <= other < begin + 1 - LATE_S for other in begins) for begin in begins)
+    # Nine tenths are given out, evenly: that stays within the budget while no build starts (and gets into the
+    # log) by a ninth of a second later than others do, as happens on a machine that is busy with these tests.
+    worst = max(sum(begin <= other < begin + 1 for other in begins) for begin in begins)
     assert worst <= BUDGET, f"{worst} builds within a second"
 
 

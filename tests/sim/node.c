@@ -122,6 +122,12 @@ static int64_t host_now(void *impl)
 	return node_now(impl);
 }
 
+static int64_t host_fence(void *impl)
+{
+	const struct node *node = impl;
+	return fleet_clock_passed(&node->post.clock, node_local(node));
+}
+
 static void on_turn(struct errand *errand)
 {
 	pump_turn(&errand->node->pump);
@@ -197,7 +203,7 @@ static void open_core(struct node *node)
 	node->engine =
 		engine_create(scene->policies, KEYSPACES, &limits, secret, rng_next(&node->rng));
 	node->memory = memory_store_create(
-		&own, &(struct memory_store_host){ node, host_now, host_want_turn });
+		&own, &(struct memory_store_host){ node, host_now, host_want_turn, host_fence });
 	CHECK(node->engine && node->memory);
 }
 

@@ -6,7 +6,7 @@
 #include "moments.h"
 #include "post.h"
 
-enum { PERMIT_LATE_US = 100 * MS };
+enum { PERMIT_LATE_US = 50 * MS }; /* as in store/redis.c */
 
 void post_op_fail(struct post *post, struct store_op *op, enum store_error error)
 {
@@ -41,7 +41,7 @@ static void permit_comes(struct post *post, struct store_op *op, int64_t offset_
 	op->left_us -= offset_us + post_local(post);
 	if (op->background && op->left_us > 0)
 		op->left_us = 0;
-	if (op->left_us < -PERMIT_LATE_US) {
+	if (op->left_us < -PERMIT_LATE_US - post->clock.rtt_us / 2) {
 		amends_add(&post->amends, STORE_FREE, op, post_local(post) + op->length_us);
 		op->outcome = STORE_RETRY;
 	}

@@ -281,6 +281,26 @@ static void refuse_save(const struct shared_key *key, struct store_op *op)
 	op->entry.value = NULL;
 }
 
+/* Built in a history that is not the fleet's; else the fleet's follows. */
+static bool is_foreign(struct shared *shared, uint64_t history)
+{
+	struct shared_data *data = &shared->data;
+	uint64_t current = data->history;
+	int64_t now_us = shared_now(shared);
+	bool moves = history != current;
+	if (history == 0)
+		return false;
+	if (moves && current != 0 && !history_is_later(history, current) &&
+	    (history_is_one_system(history, current) ||
+	     left_of(data->history_built_us + 10 * SECOND, 10 * SECOND, now_us) > 0))
+		return true;
+	if (moves || left_of(data->history_built_us + SECOND, SECOND, now_us) == 0) {
+		data->history = history;
+		data->history_built_us = now_us;
+	}
+	return false;
+}
+
 static void do_save(struct shared *shared, struct store_op *op)
 {
 	struct shared_key *key = key_of(shared, op);
@@ -295,8 +315,9 @@ static void do_save(struct shared *shared, struct store_op *op)
 		return;
 	}
 	bool waited = claim_end_lease(claim);
-	bool keep = !had_entry ||
-		    entry_supersedes(&entry, &key->entry, policy_of(shared, key)->single_row);
+	bool keep = !is_foreign(shared, entry.history) &&
+		    (!had_entry ||
+		     entry_supersedes(&entry, &key->entry, policy_of(shared, key)->single_row));
 	if (claim->floor >= entry.fence) {
 		keep = keep && !entry.absent && !claim->hard;
 		/* Stale for as long as counted from when it was made. */

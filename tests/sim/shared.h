@@ -65,6 +65,8 @@ struct shared_data {
 	int64_t era_since_us, era_jump_us, era_seen_us;
 	uint64_t era_witness; /* the life that saw a jump, at era_seen_us; 0: none */
 	struct epochs epochs[KEYSPACES];
+	uint64_t history; /* of the origin, that the fleet builds in; 0: none */
+	int64_t history_built_us;
 };
 
 struct fleet;
@@ -107,8 +109,9 @@ enum shared_part {
 	SHARED_BEAT,
 	SHARED_ERA,
 	SHARED_EPOCHS,
+	SHARED_HISTORY,
 };
-enum { SHARED_PARTS = SHARED_EPOCHS + 1 };
+enum { SHARED_PARTS = SHARED_HISTORY + 1 };
 
 void shared_init(struct shared *shared, struct fleet *fleet);
 void shared_close(struct shared *shared);

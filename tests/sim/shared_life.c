@@ -86,6 +86,10 @@ void shared_forget(struct shared *shared, enum shared_part part, int key)
 	case SHARED_EPOCHS:
 		memset(data->epochs, 0, sizeof(data->epochs));
 		break;
+	case SHARED_HISTORY:
+		data->history = 0;
+		data->history_built_us = 0;
+		break;
 	}
 }
 

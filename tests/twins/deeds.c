@@ -10,8 +10,8 @@
 #include "wire.h"
 
 enum {
-	PERMIT_LATE_US = 100 * MS, /* as in store/redis.c */
-	VALUE_SMALL_MAX = 16384,   /* as in lua/lease.lua: more takes a second command */
+	PERMIT_LATE_US = 50 * MS, /* as in store/redis.c */
+	VALUE_SMALL_MAX = 16384,  /* as in lua/lease.lua: more takes a second command */
 };
 
 /* One operation on its way through both. */
@@ -392,10 +392,11 @@ static bool is_late(const struct deed *deed)
 static void permit_comes(const struct deed *deed, struct store_op *op)
 {
 	struct amends *amends = &deed->twins->amends[deed->daemon];
+	int64_t rtt_us = deed->twins->daemons[deed->daemon]->clock.rtt_us;
 	op->left_us += deed->sent_us - deed->sent_store_us - deed->twins->local_us;
 	if (op->background && op->left_us > 0)
 		op->left_us = 0;
-	if (op->left_us < -PERMIT_LATE_US) {
+	if (op->left_us < -PERMIT_LATE_US - rtt_us / 2) {
 		amends_add(amends, STORE_FREE, op, deed->twins->local_us + op->length_us);
 		op->outcome = STORE_RETRY;
 	}

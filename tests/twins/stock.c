@@ -16,7 +16,8 @@ enum {
 	SLOT_LEN = 32,
 	BEAT_LEN = 24,
 	ERA_LEN = 36,
-	EPOCH_LEN = 16
+	EPOCH_LEN = 16,
+	HISTORY_LEN = 24,
 };
 
 static const struct keys *names(const struct twins *twins)
@@ -96,7 +97,7 @@ static void print_real_entry(FILE *out, const struct keys *keys)
 
 /* Of what is over, nothing is said: neither side has to forget it at once. */
 struct claim_view {
-	bool waited, hard;
+	bool waited, hard, stored;
 	uint64_t fence, floor, token, lease_fence;
 	int64_t granted_at_us, lease_left_us, failed_left_us, ends_ms;
 	unsigned status, streak;
@@ -107,8 +108,8 @@ struct claim_view {
 static void print_claim(FILE *out, const struct claim_view *claim)
 {
 	bool is_held = claim->lease_left_us > 0, has_failed = claim->failed_left_us > 0;
-	fprintf(out, "claim fence=%" PRIu64 " floor=%" PRIu64 " hard=%d waited=%d", claim->fence,
-		claim->floor, claim->hard, claim->waited);
+	fprintf(out, "claim fence=%" PRIu64 " floor=%" PRIu64 " hard=%d waited=%d stored=%d",
+		claim->fence, claim->floor, claim->hard, claim->waited, claim->stored);
 	if (is_held)
 		fprintf(out, " token=%" PRIx64 " lease=%" PRIu64 " since=%" PRId64 " left=%" PRId64,
 			claim->token, claim->lease_fence, claim->granted_at_us,
@@ -129,6 +130,7 @@ static void print_real_claim(FILE *out, const struct keys *keys, int64_t now_us)
 	struct claim_view claim = {
 		.waited = u16_at(at + 2) & 1,
 		.hard = u16_at(at + 2) & 2,
+		.stored = u16_at(at + 2) & 8,
 		.fence = record_get_u64(at + 8),
 		.floor = record_get_u64(at + 16),
 		.token = record_get_u64(at + 24),
@@ -159,6 +161,7 @@ static void print_sim_key(FILE *out, const struct shared_key *key, int64_t now_u
 	print_claim(out, &(struct claim_view){
 				 .waited = claim->waited,
 				 .hard = claim->hard,
+				 .stored = claim->stored,
 				 .fence = claim->fence,
 				 .floor = claim->floor,
 				 .token = claim->token,
@@ -277,6 +280,11 @@ static void print_real_beat_and_era(FILE *out, const struct twins *twins)
 			record_get_u32(bytes_of(era)), real_at(bytes_of(era) + 4),
 			real_at(bytes_of(era) + 12), record_get_u64(bytes_of(era) + 20),
 			real_at(bytes_of(era) + 28));
+	redisReply *history = get(keys->history, strlen(keys->history), HISTORY_LEN);
+	if (history)
+		fprintf(out, " history=%" PRIx64 " built=%" PRId64,
+			record_get_u64(bytes_of(history) + 8), real_at(bytes_of(history) + 16));
+	freeReplyObject(history);
 	freeReplyObject(beat);
 	freeReplyObject(era);
 }
@@ -293,6 +301,9 @@ static void print_sim_beat_and_era(FILE *out, const struct twins *twins)
 			" seen=%" PRId64,
 			data->era, data->era_since_us, data->era_jump_us, data->era_witness,
 			data->era_seen_us);
+	if (data->history != 0)
+		fprintf(out, " history=%" PRIx64 " built=%" PRId64, data->history,
+			data->history_built_us);
 }
 
 static void compare_epochs(struct twins *twins)
@@ -358,6 +369,7 @@ void stock_forget(struct twins *twins, const struct act *act)
 		[SHARED_PERMITS] = keys->permits, [SHARED_PLACES] = keys->places,
 		[SHARED_HOLDERS] = keys->holders, [SHARED_BEAT] = keys->beat,
 		[SHARED_ERA] = keys->era,         [SHARED_EPOCHS] = keys->epochs,
+		[SHARED_HISTORY] = keys->history,
 	};
 	const char *name = part == SHARED_ENTRY   ? keys->entry
 			   : part == SHARED_CLAIM ? keys->claim
@@ -395,6 +407,8 @@ int64_t stock_edge(const struct twins *twins, struct rng *rng)
 		data->next_us - SECOND,
 		data->beat_until_us,
 		data->era_seen_us + 10 * SECOND,
+		data->history_built_us + SECOND,
+		data->history_built_us + 10 * SECOND,
 	};
 	return edges[rng_between(rng, 0, (int64_t)(sizeof(edges) / sizeof(*edges)) - 1)];
 }

@@ -206,7 +206,7 @@ void rpc_world_open(struct rpc_world *world)
 	uv_timer_init(&world->loop, &world->pump_timer);
 	world->turn.data = world->pump_timer.data = world;
 	world->memory = memory_store_create(
-		&store_limits, &(struct memory_store_host){ world, host_now, want_turn });
+		&store_limits, &(struct memory_store_host){ world, host_now, want_turn, NULL });
 	world->engine = engine_create(world->policies, world->policies_count, &world->engine_limits,
 				      secret, 1);
 	cr_assert(world->memory && world->engine);

@@ -141,6 +141,19 @@ Test(fleet_clock, drift_over_a_long_silence_is_no_jump)
 	cr_assert_neq(sample(STARTED + 24 * 60 * MINUTE + SECOND, 100, NOW - STARTED), 0);
 }
 
+Test(fleet_clock, the_store_has_passed_what_it_is_said_to_however_the_clocks_part)
+{
+	start(NOW + 600 * SECOND);
+	cr_assert_eq(fleet_clock_passed(&clock_, STARTED), 0, "nothing is known");
+	sample(STARTED, 1000, NOW - STARTED);
+	for (int64_t after = 0; after < 100 * MINUTE; after += 10 * MINUTE) {
+		int64_t passed = fleet_clock_passed(&clock_, STARTED + after);
+		/* The store's clock 100 ppm slower than ours. */
+		cr_assert_leq(passed, NOW + after - after / 10000);
+		cr_assert_geq(passed, NOW + after - after / 1000 - SECOND / 5);
+	}
+}
+
 Test(fleet_clock, moments_are_translated_there_and_back)
 {
 	start(NOW);

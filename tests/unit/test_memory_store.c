@@ -37,7 +37,7 @@ static void open_store(void)
 	struct memory_store_limits limits = {
 		.concurrency = 4, .budget_per_s = 100, .fleet = 1, .failures_max = 2
 	};
-	struct memory_store_host host = { NULL, clock_now, want_turn };
+	struct memory_store_host host = { NULL, clock_now, want_turn, NULL };
 	now_us = 1000 * (int64_t)SECOND;
 	memory = memory_store_create(&limits, &host);
 	store = memory_store_iface(memory);
@@ -81,6 +81,31 @@ Test(memory_store, one_lease_a_key_until_it_lapses)
 	second = lease("a", 2);
 	cr_assert_eq(second.outcome, STORE_DONE);
 	cr_assert_gt(second.fence, first.fence);
+}
+
+static int64_t others_us;
+
+static int64_t others_clock(void *impl)
+{
+	(void)impl;
+	return others_us;
+}
+
+/* Behind a shared store, on a host whose clock is wrong. */
+Test(memory_store, fences_go_by_the_clock_of_those_who_share_and_by_what_is_known)
+{
+	memory_store_free(memory);
+	struct memory_store_limits limits = { .concurrency = 4, .budget_per_s = 10, .fleet = 1 };
+	struct memory_store_host host = { NULL, clock_now, want_turn, others_clock };
+	memory = memory_store_create(&limits, &host);
+	store = memory_store_iface(memory);
+	others_us = 0;
+	cr_assert_eq(lease("a", 1).fence, 1, "never in touch");
+	struct store_op op = { .token = 2, .length_us = SECOND, .known_fence = 500 };
+	cr_assert_eq(run(op, STORE_LEASE, "b").fence, 501);
+	others_us = now_us - 600 * SECOND;
+	uint64_t fence = lease("c", 1).fence;
+	cr_assert(fence > (uint64_t)others_us && fence <= (uint64_t)others_us + 10);
 }
 
 Test(memory_store, a_repeat_of_the_same_token_gets_the_lease_again)

@@ -271,7 +271,7 @@ void world_open(struct world *world)
 {
 	unsigned char secret[KEY_SECRET_LEN];
 	memset(secret, 42, sizeof(secret));
-	struct memory_store_host host = { world, host_now, host_want_turn };
+	struct memory_store_host host = { world, host_now, host_want_turn, NULL };
 	world->memory = memory_store_create(&world->store_limits, &host);
 	world->engine = engine_create(&world->policy, 1, &world->limits, secret, 1);
 	cr_assert(world->memory && world->engine);
