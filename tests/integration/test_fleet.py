@@ -62,8 +62,8 @@ def test_a_killed_builder_is_taken_over_by_one(origin, make_fleet, kills):
 
 
 def test_a_build_of_many_leases_length_stays_single(origin, make_fleet):
-    fleet = make_fleet(origin, 3, keyspaces={"item": {"lease": "1s"}})
-    origin.behave("item", delay_s=5)
+    fleet = make_fleet(origin, 3, keyspaces={"item": {"lease": "2s"}})
+    origin.behave("item", delay_s=10)
     replies = collect(send_all(fleet.connections(60), "get", "item:1", {}))
     assert values(replies) == {b"item 1"}
     assert origin.builds("item") == 1 and fleet.sum("leases_lost") == 0
@@ -134,7 +134,8 @@ def test_a_builder_that_lost_its_lease_leaves_the_successors_alone(origin, make_
     assert origin.builds("item") == 2
 
 
-def test_a_backend_stuck_sending_to_a_paused_builder_is_ended(origin, make_fleet):
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_backend_stuck_sending_to_a_paused_builder_is_ended(origin, make_fleet, flushed):
     """A value that fills the socket: the backend never ends its statement, nor lets go of its locks."""
     fleet = make_fleet(origin, 3, keyspaces=SHORT_LEASE)
     origin.sql("INSERT INTO texts SELECT 'big', 'older ' || string_agg(md5(i::text), '')"
@@ -150,12 +151,14 @@ def test_a_backend_stuck_sending_to_a_paused_builder_is_ended(origin, make_fleet
     assert fleet[1].client().get("text:big")["value"].startswith(b"newer")
     # a backend takes its time to end, in which a second try may find it still there
     assert fleet[1].stats()["origin_evictions"] >= 1
+    if flushed:
+        fleet.redis.flush()
     fleet[0].process.signal(signal.SIGCONT)
     collect(old)
     fleet.wait_rest()
     for daemon in fleet:
         assert daemon.client().get("text:big")["value"].startswith(b"newer")
-    assert origin.builds("text") == 2
+    assert origin.builds("text") <= (3 if flushed else 2)
 
 
 PAIRS = [(2**53, 2**53 + 1), (2**53 - 1, 2**53), (2**63 - 2, 2**63 - 1), (-2, -1), (-1, 0), (-2**53 - 1, -2**53),

@@ -8,6 +8,7 @@ from harness.wait import wait_until
 from harness.wire import Error, collect
 
 CONCURRENCY = 4
+BUDGET = 30  # less than is asked for at once
 
 
 def hang_up(redis):
@@ -66,8 +67,9 @@ TROUBLES = {
 
 @pytest.fixture
 def fleet(origin, make_fleet):
-    return make_fleet(origin, 2, origin={"concurrency": CONCURRENCY, "budget": "200/s"},
-                      keyspaces={"item": {"wait": "60s"}})
+    yield make_fleet(origin, 2, origin={"concurrency": CONCURRENCY, "budget": f"{BUDGET}/s"},
+                     keyspaces={"item": {"wait": "60s"}})
+    origin.check_rate(BUDGET)
 
 
 def check_whole(origin, fleet):
