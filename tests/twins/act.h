@@ -15,13 +15,13 @@
 	X(WAIT, wait, 170, "time passes, often just to the end of something")                      \
 	X(LOAD, load, 110, "an operation, as all up to epoch")                                     \
 	X(LEASE, lease, 200, "")                                                                   \
-	X(RENEW, renew, 50, "")                                                                    \
+	X(RENEW, renew, 70, "")                                                                    \
 	X(SAVE, save, 170, "")                                                                     \
 	X(RELEASE, release, 70, "")                                                                \
-	X(INVALIDATE, invalidate, 50, "")                                                          \
+	X(INVALIDATE, invalidate, 70, "")                                                          \
 	X(PERMIT, permit, 140, "")                                                                 \
 	X(FREE, free, 50, "")                                                                      \
-	X(EPOCH, epoch, 20, "")                                                                    \
+	X(EPOCH, epoch, 40, "")                                                                    \
 	X(CLOCK, clock, 30, "a daemon asks for the time")                                          \
 	X(PLACE, place, 70, "a daemon's heartbeat for its place")                                  \
 	X(EPOCHS, epochs, 20, "a daemon and the store tell each other their epochs")               \
@@ -30,8 +30,9 @@
 	X(RESTART, restart, 10, "a daemon dies, and another starts in its place")                  \
 	X(FORGET, forget, 15, "a key of Redis is evicted")                                         \
 	X(FLUSH, flush, 2, "all of them are")                                                      \
+	X(REBORN, reborn, 5, "the server has started anew with what it had, or a replica for it")  \
 	X(UNLEARN, unlearn, 2, "the server forgets the scripts")                                   \
-	X(JUMP, jump, 4, "the server's clock jumps")
+	X(JUMP, jump, 8, "the server's clock jumps")
 
 enum act_kind {
 #define X(NAME, name, weight, text) ACT_##NAME,

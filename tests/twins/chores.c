@@ -91,8 +91,11 @@ static void place(struct twins *twins, int daemon)
 {
 	struct pair pair;
 	pair_open(&pair);
-	twins->daemons[daemon]->pulse.successor_due_us = INT64_MAX;
-	if (is_late(twins, daemon))
+	struct redis_store *redis = twins->daemons[daemon];
+	redis->pulse.successor_due_us = INT64_MAX;
+	/* What is booked of its own share comes first: it does not ask. */
+	bool booked = alone_booked_us(&redis->alone, redis_store_clock_us(redis)) > 0;
+	if (booked || is_late(twins, daemon))
 		note_place(twins, daemon, pair.sim);
 	else
 		simulate_place(twins, daemon, pair.sim);

@@ -1,13 +1,14 @@
 /* Holds the simulated store to the real one: random sequences of acts on both, compared.
  *
- *   twins                        40 seeds of 500 acts each
+ *   twins                        30 seeds of 500 acts each
  *   twins --seeds 500 --from 1   seeds 1 to 500
  *   twins --seed 7 --acts 300    one seed, shorter
  *   twins --seed 7 --only 3,17   of its acts only these; with --trace, all that happens
  *
- * A seed that differs is shrunk to the fewest acts that do, and how to play these again is printed.
- * Each play is a process of its own, so that a failed check is a difference too. Redis is a
- * throw-away one, whose clock stands where it is put. Exit code 0 only if all agree.
+ * A seed that differs is shrunk to the fewest acts that do (not with --plain), and how to play
+ * these again is printed. Each play is a process of its own, so that a failed check is a difference
+ * too. Redis is a throw-away one, whose clock stands where it is put. Exit code 0 only if all
+ * agree.
  */
 #include <getopt.h>
 #include <hiredis/hiredis.h>
@@ -24,7 +25,7 @@
 #include "wire.h"
 
 enum {
-	SEEDS_DEFAULT = 40,
+	SEEDS_DEFAULT = 30,
 	ACTS_DEFAULT = 500,
 	ACTS_MAX = 100000,
 	AGREE_EVERY = 50, /* acts */
@@ -36,6 +37,7 @@ struct settings {
 	uint64_t from, seeds;
 	unsigned acts;
 	bool traced;
+	bool plain;       /* a difference is told, and not shrunk */
 	const char *only; /* numbers with commas; NULL: all */
 };
 
@@ -137,7 +139,7 @@ static void show(struct choice *choice, struct server *server)
 static _Noreturn void usage(void)
 {
 	fputs("usage: twins [--seeds N] [--from N] [--seed N] [--acts N] [--only N,…|none] "
-	      "[--trace]\n",
+	      "[--trace] [--plain]\n",
 	      stderr);
 	exit(2);
 }
@@ -145,13 +147,10 @@ static _Noreturn void usage(void)
 static void read_options(struct settings *settings, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "seeds", required_argument, NULL, 'n' },
-		{ "from", required_argument, NULL, 'f' },
-		{ "seed", required_argument, NULL, 's' },
-		{ "acts", required_argument, NULL, 'a' },
-		{ "only", required_argument, NULL, 'o' },
-		{ "trace", no_argument, NULL, 't' },
-		{ 0 },
+		{ "seeds", required_argument, NULL, 'n' }, { "from", required_argument, NULL, 'f' },
+		{ "seed", required_argument, NULL, 's' },  { "acts", required_argument, NULL, 'a' },
+		{ "only", required_argument, NULL, 'o' },  { "trace", no_argument, NULL, 't' },
+		{ "plain", no_argument, NULL, 'p' },       { 0 },
 	};
 	int option;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -166,6 +165,8 @@ static void read_options(struct settings *settings, int argc, char **argv)
 			settings->acts = (unsigned)strtoul(optarg, NULL, 10);
 		} else if (option == 'o') {
 			settings->only = optarg;
+		} else if (option == 'p') {
+			settings->plain = true;
 		} else if (option == 't') {
 			settings->traced = true;
 		} else {
@@ -215,14 +216,16 @@ int main(int argc, char **argv)
 		return SKIPPED;
 	}
 	*server.stands_at_us = FLEET_EPOCH_US;
-	server_start(&server, NULL);
+	server_start(&server, "--enable-debug-command", "local", NULL);
 	for (; seed < settings.seeds && differ == 0; seed++) {
 		choose(&choice, &settings, settings.from + seed);
 		if (try(&choice, &server, settings.traced, settings.traced))
 			continue;
 		printf("seed %" PRIu64 " differs:\n", choice.seed);
 		differ++;
-		if (!settings.only)
+		if (settings.plain)
+			try(&choice, &server, true, false);
+		else if (!settings.only)
 			show(&choice, &server);
 	}
 	server_remove(&server);

@@ -383,8 +383,8 @@ void stock_forget(struct twins *twins, const struct act *act)
 int64_t stock_edge(const struct twins *twins, struct rng *rng)
 {
 	const struct shared_data *data = &twins->shared->data;
-	const struct shared_key *key =
-		&data->keys[twins->keys[rng_between(rng, 0, TWINS_KEYS - 1)]];
+	int number = twins->keys[rng_between(rng, 0, TWINS_KEYS - 1)];
+	const struct shared_key *key = &data->keys[number];
 	const struct shared_claim *claim = &key->claim;
 	const struct shared_slot *slot =
 		&data->slots[rng_between(rng, 0, twins->scene.concurrency - 1)];

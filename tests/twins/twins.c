@@ -205,6 +205,10 @@ bool twins_do(struct twins *twins, const struct act *act)
 	case ACT_FLUSH:
 		flush(twins);
 		break;
+	case ACT_REBORN:
+		freeReplyObject(wire_ask("DEBUG CHANGE-REPL-ID"));
+		shared_restart(twins->shared);
+		break;
 	case ACT_UNLEARN:
 		unlearn(twins);
 		break;

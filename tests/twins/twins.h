@@ -6,7 +6,7 @@
  *                   └─> store/redis.c ─ wire ─> Redis, lua/ ── answer ─┘
  *
  *   twins.c   acts, time, what is heard
- *   deeds.c   operations
+ *   deeds.c   operations (deed.h)
  *   chores.c  what daemons do for themselves: time, place, trust, amends
  *   stock.c   what is stored
  *
@@ -28,7 +28,7 @@ enum {
 	TWINS_DAEMONS_MAX = 4,
 	TWINS_KEYS = 4,
 	TEXT_BYTES = 16384,
-	TWINS_LEASE_MOST_US = 90 * 1000 * 1000, /* since it was given */
+	TWINS_LEASE_MOST_US = 30 * 1000 * 1000, /* since it was given */
 };
 
 struct twins {
