@@ -6,6 +6,7 @@
  *    0 u8   'e'
  *    1 u8   format, 2
  *    2 u16  flags: 1 has_version, 2 absent, 4 changed, 8 the value is NULL, 16 times of its own
+ *              32 it was overtaken by a row's change: set and read by the scripts alone
  *    4 u32  build_us
  *    8 i64  version
  *   16 u64  fence

@@ -140,7 +140,7 @@ static void draw_entry(struct deed *deed)
 	entry->history = draw_chance(rng, 0.7) ? histories[1] : PICK(rng, histories);
 	entry->definition = draw_chance(rng, 0.8) ? 17 : 23;
 	entry->changed = draw_chance(rng, 0.05);
-	entry->own_times = draw_chance(rng, 0.05);
+	entry->own_times = draw_chance(rng, 0.4);
 }
 
 static void draw_failure(struct deed *deed)

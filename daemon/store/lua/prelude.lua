@@ -31,7 +31,7 @@
 local CLAIM = '>c1BI2I4c8c8c8c8dddddI4c8'
 local CLAIM_LEN, HEADER_LEN, MARGIN = 92, 80, 10000000
 local WAITED, HARD, BY_ROW, STORED = 1, 2, 4, 8
-local HAS_VERSION, ABSENT, CHANGED, OVERTAKEN = 1, 2, 4, 16
+local HAS_VERSION, ABSENT, CHANGED, OVERTAKEN = 1, 2, 4, 32
 local ZERO = string.rep('\0', 8)
 
 local function now_us()
