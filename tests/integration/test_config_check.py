@@ -68,7 +68,6 @@ keyspaces:
 
 @pytest.mark.parametrize("section, value", [
     ("warm", [{"name": "deploy", "query": "SELECT 'a'", "rate": "50/s"}]),
-    ("access", [{"uid": 0, "methods": ["get"]}]),
 ])
 def test_what_is_not_served_yet_is_refused_by_name(check, good, section, value):
     code, said = check({**good, section: value})
@@ -78,7 +77,7 @@ def test_what_is_not_served_yet_is_refused_by_name(check, good, section, value):
 @pytest.mark.parametrize("key, value", [
     ("fresh", "0"), ("fresh", "10"), ("fresh", "-1s"), ("fresh", "10 minutes"), ("stale", "soon"), ("jitter", "60%"),
     ("query", ""), ("name", ""), ("name", "a:b"), ("name", "x" * 65), ("wait", "10m"), ("single_row", "perhaps"),
-    ("unknown", "x"), ("on_change", "refresh"), ("batch", "SELECT 1"), ("batch", {}), ("batch", {"max": 2}),
+    ("unknown", "x"), ("on_change", "sometimes"), ("batch", "SELECT 1"), ("batch", {}), ("batch", {"max": 2}),
     ("batch", {"query": ""}), ("batch", {"query": "x", "max": 1}), ("batch", {"query": "x", "max": 65}),
     ("batch", {"query": "x", "linger": "2s"}), ("batch", {"query": "x", "size": 3}), ("error", "0"),
 ])
