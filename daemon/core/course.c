@@ -180,8 +180,10 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		flight->failure = op->failure;
 		break;
 	case STORE_ENOUGH:
-		/* Without a load nobody knows what it is newer than. */
-		if ((loaded_away || calls_are_old(engine, flight, op->entry.fence, now_us)) &&
+		/* Without a load nobody knows what it is newer than; the next load knows of a
+		   rollback, and has it built over. */
+		if ((loaded_away || calls_are_old(engine, flight, op->entry.fence, now_us) ||
+		     loading_is_rollback(engine, &flight->key, &op->entry, now_us)) &&
 		    !flight->stop) {
 			value_unref(op->entry.value);
 			hold(engine, flight, 1, now_us);

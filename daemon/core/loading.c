@@ -33,10 +33,10 @@ static bool fill_in_value(struct near_entry *ne, struct store_op *op)
 	return true;
 }
 
-/* An entry that a failed-over store has kept, older than what was served of it here. */
-static bool is_rollback(const struct engine *engine, const struct key *key,
-			const struct near_entry *ne, const struct entry *entry, int64_t now_us)
+bool loading_is_rollback(const struct engine *engine, const struct key *key,
+			 const struct entry *entry, int64_t now_us)
 {
+	const struct near_entry *ne = near_find(&engine->near, key);
 	if (!key->keyspace->policy->single_row || !entry->has_version)
 		return false;
 	if (ghosts_know_better(&engine->near.ghosts, key->hash ^ entry->definition, entry->version,
@@ -139,7 +139,7 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 		return false;
 	}
 	if (!history_see_entry(engine, op->entry.history, op->entry.generated_at_us) ||
-	    is_rollback(engine, &flight->key, ne, &op->entry, now_us))
+	    loading_is_rollback(engine, &flight->key, &op->entry, now_us))
 		return false; /* what counts as never stored; built anew, it will be replaced */
 	uint64_t fence = ne ? ne->entry.fence : 0;
 	bool confirmed = ne && ne->trust == engine->trusts;

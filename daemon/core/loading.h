@@ -18,6 +18,11 @@ enum loading {
    there is still reason to build, waiters that the near cache can answer by now are asked anew. */
 enum loading loading_take(struct engine *engine, struct flight *flight, int64_t now_us);
 
+/* Whether an entry of the store is older than what was served of its key here: such as a store that
+   failed over has kept, or another saved after this daemon, cut off, had built a newer one. */
+bool loading_is_rollback(const struct engine *engine, const struct key *key,
+			 const struct entry *entry, int64_t now_us);
+
 /* The near entry is as the store has it, but for what its keyspace says of it: plainly fresh again,
    if that is vouched for, and no change can go untold. */
 void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vouched);

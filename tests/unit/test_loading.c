@@ -231,6 +231,31 @@ Test(loading, nor_when_the_near_cache_has_evicted_what_it_served)
 	cr_assert_geq(a.answer.version, 9);
 }
 
+Test(loading, nor_when_it_is_the_lease_that_finds_the_older_row)
+{
+	world_close(&world);
+	world_defaults(&world);
+	world.limits.concurrency = 1;
+	world.policy.single_row = true;
+	world.script.version = 9;
+	world_open(&world);
+	world_get(&world, &a, "a");
+	world_run(&world, 12 * SECOND);
+	world_get(&world, &b, "b"); /* has the only room */
+	a = (struct client){ 0 };
+	a.request.query.wait_us = SECOND;
+	a.request.query.has_max_stale = true;
+	world_ask(&world, &a, "a");
+	world_run(&world, SECOND / 100);
+	world_share(&world, "older", world.now_us, UINT64_MAX / 2);
+	world.shared.has_version = true;
+	world.shared.version = 8;
+	world_run(&world, SECOND);
+	cr_assert(a.answered);
+	cr_assert_eq(a.answer.status, STATUS_OK);
+	cr_assert_geq(a.answer.version, 9);
+}
+
 Test(loading, a_change_told_during_the_load_makes_its_entry_stale)
 {
 	world_share(&world, "theirs", world.now_us, 7);
