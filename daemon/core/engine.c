@@ -117,12 +117,17 @@ bool engine_is_enough(const struct query *query, const struct entry *entry, int6
 static bool is_due_early(struct engine *engine, struct near_entry *ne, int64_t now_us)
 {
 	const struct entry *entry = &ne->entry;
-	struct keyspace *keyspace = ne->keyspace;
+	double beta = ne->keyspace->policy->early;
+	int64_t delta_us = near_refresh_us(ne), span_us = now_us - ne->put_at_us;
 	if (ne->early == EARLY_TO_DRAW && now_us >= ne->next_at_us) {
+		if (schedule_is_sparse(beta, delta_us, ne->hits, span_us) &&
+		    !schedule_chance(entry, beta, delta_us, now_us, &engine->rng))
+			return false;
 		ne->early = EARLY_DRAWN;
-		ne->next_at_us =
-			schedule_draw(entry, keyspace->policy->early, near_refresh_us(ne), ne->hits,
-				      now_us - ne->put_at_us, now_us, &engine->rng);
+		ne->next_at_us = schedule_is_sparse(beta, delta_us, ne->hits, span_us)
+					 ? now_us
+					 : schedule_draw(entry, beta, delta_us, ne->hits, span_us,
+							 now_us, &engine->rng);
 	}
 	if (ne->early != EARLY_DRAWN || now_us < ne->next_at_us)
 		return false;

@@ -8,7 +8,7 @@ enum { HORIZON_US = SECOND };
 /* What one arrival is told, without what differs by its time alone. */
 struct told {
 	enum engine_lookup lookup;
-	bool draws;   /* the moment of the early refresh */
+	bool draws;   /* a number: the moment of the early refresh, or its chance */
 	bool trusted; /* so far: who sees trust end, ends it */
 	bool flying;
 	enum entry_phase phase; /* there is a miss before it, where trust is lost, and one after */
@@ -48,7 +48,7 @@ static struct told probe(struct node *node, const struct query *query, int64_t t
 	if (ne)
 		before = *ne;
 	told.lookup = engine_lookup(engine, query, clock_us, &answer);
-	told.draws = ne && ne->early != before.early;
+	told.draws = memcmp(&rng, &engine->rng, sizeof(rng)) != 0;
 	told.trusted = !engine->trusted || clock_us < engine->trusted_until_us;
 	told.phase = ne ? entry_phase(&ne->entry, clock_us) : ENTRY_DEAD;
 	told.flying = engine_flight(engine, &query->key) != NULL;

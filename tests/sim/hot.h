@@ -14,8 +14,8 @@
  * moments, and judged.
  *
  * Not plain is whatever has an effect or draws a number: a miss, a hit that starts a refresh, the
- * draw of an early refresh's moment (it depends on the hits so far), an arrival that sees trust
- * end. The daemon's clock may be read ahead and behind, as it is one line between two events.
+ * draw of an early refresh's moment (it depends on the hits so far) or chance, an arrival that sees
+ * trust end. The daemon's clock may be read ahead and behind, as it is one line between two events.
  *
  * With scene->one_by_one every arrival is run through the pump at its own moment. `sim --compare`
  * plays seeds both ways: all that happens (the trace, line by line) and the state at the end of

@@ -92,6 +92,52 @@ Test(schedule, has_the_mean_spread_and_misses_of_xfetch_at_all_rates)
 				compare(rates[r], deltas[d]);
 }
 
+/* The hit that refreshes, as the engine finds it: Poisson arrivals, each with its chance. */
+static double sparse_before(double rate_per_delta, struct rng *rng)
+{
+	enum { DELTA = 1000000 };
+	const struct entry entry = { .fresh_until_us = 100 * (int64_t)DELTA };
+	double x = SCHEDULE_WINDOW;
+	for (;;) {
+		x -= -log1p(-rng_unit(rng)) / rate_per_delta;
+		if (x <= 0)
+			return 0;
+		int64_t now_us = entry.fresh_until_us - (int64_t)(x * DELTA);
+		if (schedule_chance(&entry, 1, DELTA, now_us, rng))
+			return x;
+	}
+}
+
+Test(schedule, few_hits_take_their_chance_each_as_xfetch_says)
+{
+	static const double rates[] = { 0.1, 1, 10 };
+	for (size_t r = 0; r < sizeof(rates) / sizeof(*rates); r++) {
+		static double ours[SAMPLES], theirs[SAMPLES];
+		struct rng rng;
+		rng_seed(&rng, 11);
+		for (int i = 0; i < SAMPLES; i++) {
+			ours[i] = sparse_before(rates[r], &rng);
+			theirs[i] = xfetch_before(rates[r], &rng);
+		}
+		struct sample a = summarise(ours, SAMPLES), b = summarise(theirs, SAMPLES);
+		cr_assert_float_eq(a.mean, b.mean, 0.15, "%g and %g at %g", a.mean, b.mean,
+				   rates[r]);
+		cr_assert_float_eq(a.deviation, b.deviation, 0.15);
+		cr_assert_float_eq(a.none, b.none, 0.02);
+	}
+}
+
+Test(schedule, hits_are_few_by_how_many_come_while_a_refresh_takes)
+{
+	cr_assert(schedule_is_sparse(1, SECOND, SCHEDULE_SPARSE - 1, SECOND));
+	cr_assert_not(schedule_is_sparse(1, SECOND, SCHEDULE_SPARSE, SECOND));
+	cr_assert_not(schedule_is_sparse(2, SECOND, SCHEDULE_SPARSE, 2 * SECOND));
+	cr_assert(schedule_is_sparse(1, SECOND, 10 * SCHEDULE_SPARSE, 11 * SECOND));
+	cr_assert(schedule_is_sparse(1, SECOND, 3, 1), "a copy just got");
+	cr_assert_not(schedule_is_sparse(0, SECOND, 1, SECOND), "there is no early refresh");
+	cr_assert_not(schedule_is_sparse(1, 0, 1, SECOND), "nor where the cost is not known");
+}
+
 Test(schedule, nobody_draws_before_half_of_the_fresh_time)
 {
 	struct entry entry = { .generated_at_us = 100, .fresh_until_us = 100 + SECOND };
