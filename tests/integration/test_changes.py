@@ -156,6 +156,17 @@ def test_expire_waits_for_a_reader_and_ignore_for_its_time(tracked, make_segard)
     assert client.get("still:1")["value"] == b"item 1"
 
 
+def test_a_host_that_never_had_it_finds_the_old_value_stale_in_the_store(tracked, make_fleet):
+    fleet = make_fleet(tracked, 2, keyspaces={"item": {"on_change": "expire"}})
+    wait_following(fleet)
+    assert fleet[0].client().get("item:1")["value"] == b"item 1"
+    write(tracked, 1, "newer")
+    wait_until(lambda: min(fleet.stats("changes")) >= 1)
+    reply = fleet[1].client().get("item:1")
+    assert (reply["state"], reply["reason"]) == ("stale", "changed") or reply["value"] == b"newer"
+    shows(fleet, "item:1", b"newer")
+
+
 def test_invalidate_leaves_nothing_to_serve(tracked, make_fleet):
     fleet = make_fleet(tracked, 2, keyspaces={"item": {"on_change": "invalidate"}})
     wait_following(fleet)
@@ -194,22 +205,24 @@ def test_a_slow_build_of_the_old_row_is_not_fresh_after_the_change(tracked, make
 
 def test_a_build_that_saw_the_change_is_kept(tracked, make_fleet):
     """Its lease began before the change was applied: its version tells that it contains it."""
-    fleet = make_fleet(tracked, 2, keyspaces={"item": {"on_change": "refresh"}})
+    fleet = make_fleet(tracked, 2, keyspaces=FOLLOW)
     wait_following(fleet)
-    reader = reader_of(fleet)
-    with tracked.gate("item") as gate:
-        with contextlib.closing(tracked.connect(autocommit=False)) as writer:
-            run(writer, "LOCK TABLE segar.changes IN ACCESS EXCLUSIVE MODE")
-            # the reader waits for the lock; the build does not
-            run(writer, "UPDATE items SET value = 'newer' WHERE id = 1")
-            writer.commit()
-            run(writer, "LOCK TABLE segar.changes IN ACCESS EXCLUSIVE MODE")
-            other = next(daemon for daemon in fleet if daemon is not reader)
-            client = other.client()
-            number = client.send("get", "item:1", {})
-            gate.wait_for(1)
-            writer.commit()
-        wait_until(lambda: all(count >= 1 for count in fleet.stats("changes")))
+    with tracked.gate("item") as gate, contextlib.closing(tracked.connect(autocommit=False)) as writer, \
+            contextlib.closing(tracked.connect(autocommit=False)) as blocker:
+        run(writer, "UPDATE items SET value = 'newer' WHERE id = 1")
+        # stands in line behind the writer, and before whoever wants to read what that has logged
+        lock = threading.Thread(target=run, args=(blocker, "LOCK TABLE segar.changes IN ACCESS EXCLUSIVE MODE"))
+        lock.start()
+        wait_until(lambda: tracked.sql("""SELECT count(*) FROM pg_locks WHERE NOT granted
+                                          AND relation = 'segar.changes'::regclass""")[0][0] > 0)
+        writer.commit()
+        lock.join()
+        client = fleet[0].client()
+        number = client.send("get", "item:1", {})
+        gate.wait_for(1)
+        assert fleet.stats("changes") == [0, 0]
+        blocker.commit()
+        wait_until(lambda: min(fleet.stats("changes")) >= 1)
         gate.open()
         assert client.receive(number)["value"] == b"newer"
     shows(fleet, "item:1", b"newer")
