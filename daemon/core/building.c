@@ -9,6 +9,8 @@
 
 enum {
 	PERMIT_REACH_US = 200 * 1000, /* how far ahead a permit may be booked */
+	PERMIT_AGAIN_US = 5 * 1000,   /* a reach that ends with a deadline shrinks as fast as the
+					 permit comes nearer: it is asked no sooner again */
 	SLOT_MARGIN_US =
 		2 * 1000 * 1000,     /* a slot ends by itself so long after the build's limit */
 	HELD_RETRY_US = 1000 * 1000, /* told to who finds a lock held at the origin */
@@ -18,14 +20,36 @@ enum {
 		100 * 1000, /* then those who came before the build are answered unsaved */
 };
 
+/* Until then any member is wanted. */
+static int64_t end_of(const struct batch *batch)
+{
+	int64_t end_us = 0;
+	list_foreach (&batch->members, node) {
+		const struct flight *flight = container_of(node, struct flight, link);
+		if (end_us < flight->last_deadline_us)
+			end_us = flight->last_deadline_us;
+		if (end_us < flight->patient_until_us)
+			end_us = flight->patient_until_us;
+	}
+	return end_us;
+}
+
+/* A permit that starts later would come too late, and be lost for everyone. */
+static int64_t reach_of(const struct batch *batch, int64_t now_us)
+{
+	int64_t left_us = end_of(batch) - now_us;
+	if (left_us <= 0 || batch_is_background(batch, now_us))
+		return 0;
+	return left_us < PERMIT_REACH_US ? left_us : PERMIT_REACH_US;
+}
+
 void building_ask(struct batch *batch, int64_t now_us, struct effects *effects)
 {
-	bool background = batch_is_background(batch, now_us);
 	batch->op = (struct store_op){
 		.verb = STORE_PERMIT,
 		.token = batch->token,
-		.background = background,
-		.reach_us = background ? 0 : PERMIT_REACH_US,
+		.background = batch_is_background(batch, now_us),
+		.reach_us = reach_of(batch, now_us),
 		.length_us = batch_timeout_us(batch) + SLOT_MARGIN_US,
 	};
 	calls_push_batch(effects, EFFECT_PERMIT, batch);
@@ -89,15 +113,7 @@ static void end(struct engine *engine, struct batch *batch, struct effects *effe
 /* Until its moment, if that comes in time for anyone. */
 static bool book(struct engine *engine, struct batch *batch, int64_t start_us)
 {
-	int64_t end_us = 0;
-	list_foreach (&batch->members, node) {
-		const struct flight *flight = container_of(node, struct flight, link);
-		if (end_us < flight->last_deadline_us)
-			end_us = flight->last_deadline_us;
-		if (end_us < flight->patient_until_us)
-			end_us = flight->patient_until_us;
-	}
-	if (start_us >= end_us)
+	if (start_us >= end_of(batch))
 		return false;
 	permits_leave(&engine->permits, &batch->link, batch->priority);
 	batch_move(batch, BATCH_BOOKED);
@@ -116,7 +132,9 @@ void building_on_permitted(struct engine *engine, struct batch *batch, int64_t n
 	CHECK(batch->state == BATCH_PERMITTING && batch->calls > 0);
 	batch->calls--;
 	/* What a background flight is told says nothing of those who may book ahead. */
-	permits_answered(&engine->permits, retry && !op->background ? now_us + left : 0);
+	int64_t again =
+		op->reach_us < PERMIT_REACH_US && left < PERMIT_AGAIN_US ? PERMIT_AGAIN_US : left;
+	permits_answered(&engine->permits, retry && !op->background ? now_us + again : 0);
 	if (retry)
 		ENGINE_COUNT(engine, batch->keyspace, permits_denied);
 	if (granted) {

@@ -27,7 +27,23 @@ enum {
 /* What the sum is made of. */
 struct given {
 	size_t connections, requests, flights, concurrency, keyspaces, near, value;
+	size_t build; /* the values of one statement */
 };
+
+/* Of one statement: a value, or those of a batch. */
+static size_t build_of(const struct config *config, size_t value_bytes)
+{
+	size_t most = value_bytes;
+	for (size_t i = 0; i < config->keyspaces_count; i++) {
+		const struct batch_policy *batch = &config->keyspaces[i].batch;
+		size_t bytes = batch->query ? (size_t)batch->max * value_bytes : value_bytes;
+		if (bytes > BATCH_BYTES_MAX)
+			bytes = BATCH_BYTES_MAX;
+		if (bytes > most)
+			most = bytes;
+	}
+	return most;
+}
 
 static struct given given_of(const struct config *config, size_t value_bytes)
 {
@@ -40,6 +56,7 @@ static struct given given_of(const struct config *config, size_t value_bytes)
 		.keyspaces = config->keyspaces_count,
 		.near = config->near.memory,
 		.value = value_bytes,
+		.build = build_of(config, value_bytes),
 	};
 }
 
@@ -60,12 +77,13 @@ static size_t of_flights(const struct given *given)
 	size_t heaps = HEAPS_OF_FLIGHTS * HEAP_SLOTS * sizeof(struct heap_node *);
 	size_t table = HEAP_SLOTS * sizeof(struct table_node *);
 	return sizeof(struct engine) +
-	       given->flights * (sizeof(struct flight) + CHUNK + heaps + table);
+	       given->flights *
+		       (sizeof(struct flight) + sizeof(struct batch) + 2 * CHUNK + heaps + table);
 }
 
 static size_t of_builds(const struct given *given)
 {
-	return given->concurrency * (sizeof(struct conn) + BUILD_COPIES * given->value);
+	return given->concurrency * (sizeof(struct conn) + BUILD_COPIES * given->build);
 }
 
 static size_t of_keyspaces(const struct given *given)
