@@ -222,6 +222,7 @@ const struct command commands[] = {
 	{ "stats", "[KEYSPACE]", "show counters and gauges, of all or of one keyspace", 0, 1, 0,
 	  run_stats },
 	{ "keyspaces", "", "show the keyspaces and how each stands", 0, 0, 0, run_plain },
+	{ "reload", "", "have the configuration read anew", 0, 0, 0, run_plain },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,
 	  OPTION_IN(GET), run_bench },
 	{ "estimate", "[KEYSPACE]", "how many builds at once the loss of values makes", 0, 1, 0,

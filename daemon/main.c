@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "ops/check.h"
 #include "ops/daemon.h"
 #include "ops/memory.h"
 
@@ -86,13 +87,13 @@ static int read_options(int argc, char **argv, struct options *ret_options)
 
 static int check(const struct options *options, const struct config *config)
 {
-	const char *why = daemon_check(config);
+	const char *why = check_config(config);
 	if (why) {
 		fprintf(stderr, "%s: %s\n", options->config, why);
 		return EXIT_CONFIG;
 	}
 	if (options->origin) {
-		int code = daemon_check_origin(config);
+		int code = check_origin(config);
 		if (code != EXIT_OK)
 			return code;
 	}

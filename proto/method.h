@@ -20,7 +20,8 @@
 	X(HELLO, hello, "", "the daemon's name, version and limits")                               \
 	X(PING, ping, "", "answers \"pong\"")                                                      \
 	X(STATS, stats, "[keyspace]", "counters and gauges, of all or of a keyspace")              \
-	X(KEYSPACES, keyspaces, "", "the keyspaces and how each stands")
+	X(KEYSPACES, keyspaces, "", "the keyspaces and how each stands")                           \
+	X(RELOAD, reload, "", "read the configuration anew")
 
 enum method {
 #define X(NAME, name, params, text) METHOD_##NAME,

@@ -1,16 +1,17 @@
 #include "base/mem.h"
 
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-static uint64_t calls;
+static atomic_uint_fast64_t calls;
 static uint64_t fail_at; /* value of `calls` at which to fail; 0: never */
 
 enum { MALLOC_HEADER = sizeof(size_t) }; /* glibc keeps a chunk's size before it */
 
 static int mem_fails(void)
 {
-	return ++calls == fail_at;
+	return atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1 == fail_at;
 }
 
 void *mem_zalloc(size_t size)

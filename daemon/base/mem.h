@@ -1,7 +1,7 @@
 /* Allocation, with a way to make it fail: tests call mem_fail_at(n) for every n.
  *
  * All of the daemon's own objects come from here. Not for libraries' memory. The counter is one
- * per process and not thread-safe; the daemon's objects live on its loop thread.
+ * per process. Any thread, but for mem_fail_at.
  */
 #pragma once
 

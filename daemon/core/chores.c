@@ -11,12 +11,13 @@ void engine_begin(struct engine *engine, int64_t now_us)
 		keyspace_begin(keyspace, now_us);
 }
 
-enum reload engine_reload(struct engine *engine, const struct policy *policies, uint32_t count,
-			  const struct engine_limits *limits, int64_t now_us)
+enum reload_outcome engine_reload(struct engine *engine, const struct policy *policies,
+				  uint32_t count, const struct engine_limits *limits,
+				  int64_t now_us)
 {
 	if (limits->near_bytes_max < near_least(&engine->near))
 		return RELOAD_NEAR;
-	enum reload reload = roster_reload(&engine->keyspaces, policies, count, now_us);
+	enum reload_outcome reload = roster_reload(&engine->keyspaces, policies, count, now_us);
 	if (reload != RELOAD_OK)
 		return reload;
 	near_resize(&engine->near, limits->near_bytes_max);

@@ -211,9 +211,9 @@ void engine_begin(struct engine *engine, int64_t now_us);
  *             engine_collect tells when nothing is left of it
  *
  * The limit of builds stays. */
-enum reload engine_reload(struct engine *engine, const struct policy *policies, uint32_t count,
-			  const struct engine_limits *limits, int64_t now_us)
-	__attribute__((warn_unused_result));
+enum reload_outcome engine_reload(struct engine *engine, const struct policy *policies,
+				  uint32_t count, const struct engine_limits *limits,
+				  int64_t now_us) __attribute__((warn_unused_result));
 
 /* The index of a removed keyspace of which nothing is left: free for another. -1: none. To be asked
    after each TICK. */

@@ -25,6 +25,9 @@ uint64_t keyspace_definition(const struct policy *policy)
 {
 	const char *query = policy->query ? policy->query : "";
 	uint64_t definition = XXH3_64bits_withSeed(query, strlen(query), policy->single_row);
+	const char *batch = policy->batch.query;
+	if (batch)
+		definition = XXH3_64bits_withSeed(batch, strlen(batch), definition);
 	return definition ? definition : 1;
 }
 

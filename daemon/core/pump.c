@@ -311,10 +311,11 @@ void pump_begin(struct pump *pump)
 	engine_begin(pump->engine, now(pump));
 }
 
-enum reload pump_reload(struct pump *pump, const struct policy *policies, uint32_t count,
-			const struct engine_limits *limits)
+enum reload_outcome pump_reload(struct pump *pump, const struct policy *policies, uint32_t count,
+				const struct engine_limits *limits)
 {
-	enum reload reload = engine_reload(pump->engine, policies, count, limits, now(pump));
+	enum reload_outcome reload =
+		engine_reload(pump->engine, policies, count, limits, now(pump));
 	if (reload == RELOAD_OK)
 		arm(pump);
 	return reload;

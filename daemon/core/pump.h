@@ -126,8 +126,9 @@ int64_t pump_now_us(struct pump *pump);
 
 /* engine_begin and engine_reload, now. */
 void pump_begin(struct pump *pump);
-enum reload pump_reload(struct pump *pump, const struct policy *policies, uint32_t count,
-			const struct engine_limits *limits) __attribute__((warn_unused_result));
+enum reload_outcome pump_reload(struct pump *pump, const struct policy *policies, uint32_t count,
+				const struct engine_limits *limits)
+	__attribute__((warn_unused_result));
 
 /* The host's timer. */
 void pump_turn(struct pump *pump);

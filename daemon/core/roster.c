@@ -68,8 +68,9 @@ static struct keyspace *find_policy(const struct roster *roster, const struct po
 }
 
 /* New ones for the policies without a keyspace, in `ret_new`, ended by NULL. */
-static enum reload create_missing(const struct roster *roster, const struct policy *policies,
-				  uint32_t count, struct keyspace *ret_new[KEYSPACES_MAX + 1])
+static enum reload_outcome create_missing(const struct roster *roster,
+					  const struct policy *policies, uint32_t count,
+					  struct keyspace *ret_new[KEYSPACES_MAX + 1])
 {
 	struct keyspace **next = ret_new;
 	uint32_t at = 0;
@@ -117,12 +118,12 @@ static bool has_policy(const struct policy *policies, uint32_t count, const char
 	return false;
 }
 
-enum reload roster_reload(struct roster *roster, const struct policy *policies, uint32_t count,
-			  int64_t now_us)
+enum reload_outcome roster_reload(struct roster *roster, const struct policy *policies,
+				  uint32_t count, int64_t now_us)
 {
 	struct keyspace *created[KEYSPACES_MAX + 1], **next = created;
 	CHECK(count <= KEYSPACES_MAX);
-	enum reload reload = create_missing(roster, policies, count, created);
+	enum reload_outcome reload = create_missing(roster, policies, count, created);
 	if (reload != RELOAD_OK)
 		return reload;
 	for (uint32_t i = 0; i < roster->end; i++)

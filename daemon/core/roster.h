@@ -17,7 +17,7 @@
 #include "core/keyspace.h"
 
 /* What became of a reload. But for OK nothing has changed. */
-enum reload {
+enum reload_outcome {
 	RELOAD_OK,
 	RELOAD_NO_MEMORY,
 	RELOAD_NO_PLACE, /* too many removed keyspaces are still in use */
@@ -39,8 +39,9 @@ void roster_init(struct roster *roster);
 void roster_close(struct roster *roster);
 
 /* Makes the policies those that are served (core/engine.h: engine_reload). */
-enum reload roster_reload(struct roster *roster, const struct policy *policies, uint32_t count,
-			  int64_t now_us) __attribute__((warn_unused_result));
+enum reload_outcome roster_reload(struct roster *roster, const struct policy *policies,
+				  uint32_t count, int64_t now_us)
+	__attribute__((warn_unused_result));
 
 /* The keyspace of that name that is served, or NULL. */
 struct keyspace *roster_find(const struct roster *roster, const char *name, size_t len);

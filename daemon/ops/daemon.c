@@ -3,21 +3,24 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "core/pump.h"
+#include "ops/check.h"
 #include "ops/metrics.h"
 #include "ops/own_changes.h"
+#include "ops/reload.h"
 #include "ops/service.h"
 #include "ops/status.h"
 #include "ops/stores.h"
+#include "ops/takeover.h"
 #include "origin/feed.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
@@ -30,22 +33,29 @@ enum {
 	SIGNALS = 3,
 	WHY_MAX = 512,
 	DESCRIPTORS_USUAL = 1024,
-	DESCRIPTORS_OWN = 96, /* the store's, the log's, clients that are told there is no room */
 };
 
 struct daemon {
-	const struct config *config;
+	const struct config *first;  /* borrowed: parts keep what no reload changes from it */
+	struct config *later;        /* owned: of the last reload; NULL: there was none */
+	const struct config *config; /* the one of these that is in force */
+	int64_t loaded_at_s;         /* since 1970 */
+	uint64_t reloads, reloads_refused;
+	long descriptors; /* that may be open */
 	uv_loop_t loop;
 	uv_timer_t timer; /* pump_turn */
 	uv_timer_t drain; /* then what still waits is told that the daemon stops */
 	uv_timer_t watchdog;
 	uv_timer_t status_timer; /* say_status */
 	uv_signal_t signals[SIGNALS];
+	struct reload reload;
 	struct stores stores;
 	struct pool *pool;
 	struct engine *engine;
 	struct pump pump;
 	struct feed *feed; /* NULL: no keyspace follows changes, or it has ended */
+	bool feed_ends;    /* it is being closed; another may follow it */
+	const struct policy *feed_policy; /* counted: one of those that the feed was opened with */
 	uint64_t feed_seed;
 	bool has_own_changes; /* for the feed, where nothing is shared: */
 	struct own_changes own_changes;
@@ -151,6 +161,8 @@ static void about_stats(void *impl, struct stat_sink *sink)
 	sink->put(sink, "origin_fleet", origin->fleet);
 	sink->put(sink, "origin_concurrency", origin->concurrency);
 	sink->put(sink, "origin_budget_per_min", (int64_t)(origin->budget_per_s * 60 + 0.5));
+	sink->put(sink, "reloads", (int64_t)daemon->reloads);
+	sink->put(sink, "reloads_refused", (int64_t)daemon->reloads_refused);
 	sink->put(sink, "claims", memory_store_claims(daemon->stores.memory));
 	if (daemon->feed)
 		put_feed_stats(daemon->feed, sink);
@@ -177,6 +189,93 @@ static bool about_batch(void *impl, const struct keyspace *keyspace, char *text,
 	return is_served(pool_batch_statement(daemon->pool, keyspace->index), text, size);
 }
 
+static void about_config(void *impl, struct server_config *ret_config)
+{
+	struct daemon *daemon = impl;
+	const char *refused = daemon->reload.why;
+	*ret_config = (struct server_config){ .path = daemon->config->path,
+					      .digest = daemon->config->digest,
+					      .loaded_at_ms = daemon->loaded_at_s * 1000,
+					      .refused = *refused ? refused : NULL };
+}
+
+static void about_reload(void *impl, struct server_reload *asker)
+{
+	reload_ask(&((struct daemon *)impl)->reload, asker);
+}
+
+/* ---- reload -------------------------------------------------------------------------------- */
+
+static void compose_status(const struct daemon *daemon, char *ret_line)
+{
+	status_line(daemon->engine, daemon->pool, daemon->stores.redis, ret_line);
+	if (daemon->reload.why[0])
+		snprintf(ret_line + strlen(ret_line), STATUS_LINE_MAX - strlen(ret_line),
+			 ", the last reload was refused");
+}
+
+static void say_status(struct daemon *daemon, void (*say)(const char *status))
+{
+	compose_status(daemon, daemon->status);
+	say(daemon->status);
+}
+
+static bool open_feed(struct daemon *daemon);
+static void end_feed(struct daemon *daemon);
+
+static const struct config *current_config(void *impl)
+{
+	return ((struct daemon *)impl)->config;
+}
+
+static const char *take_config(void *impl, struct config *next, struct server_reload *ret_counts)
+{
+	struct daemon *daemon = impl;
+	const struct takeover parts = { &daemon->pump, daemon->pool, &daemon->stores,
+					&daemon->limits, daemon->descriptors };
+	const char *why = takeover_do(&parts, daemon->config, next, ret_counts);
+	if (why)
+		return why;
+	config_free(daemon->later);
+	daemon->config = daemon->later = next;
+	/* It follows the keyspaces that it was opened with, from where the store says it is. */
+	if (daemon->feed)
+		end_feed(daemon);
+	else if (!open_feed(daemon))
+		log_error("daemon.feed", LOG_TEXT("why", "there is too little memory"));
+	daemon->loaded_at_s = time(NULL);
+	log_info("config.taken", LOG_TEXT("path", next->path),
+		 LOG_UINT("keyspaces", ret_counts->keyspaces), LOG_UINT("added", ret_counts->added),
+		 LOG_UINT("changed", ret_counts->changed),
+		 LOG_UINT("removed", ret_counts->removed));
+	return NULL;
+}
+
+static void reload_begins(void *impl)
+{
+	(void)impl;
+	service_reloading();
+}
+
+static void reload_ended(void *impl, const char *why)
+{
+	struct daemon *daemon = impl;
+	daemon->reloads += !why;
+	daemon->reloads_refused += why != NULL;
+	say_status(daemon, service_ready);
+}
+
+static void open_reload(struct daemon *daemon)
+{
+	reload_init(&daemon->reload, &daemon->loop,
+		    &(struct reload_host){ .impl = daemon,
+					   .check = check_config,
+					   .current = current_config,
+					   .take = take_config,
+					   .begins = reload_begins,
+					   .ended = reload_ended });
+}
+
 /* ---- the end ------------------------------------------------------------------------------ */
 
 static void close_handles(struct daemon *daemon)
@@ -187,6 +286,8 @@ static void close_handles(struct daemon *daemon)
 	uv_close((uv_handle_t *)&daemon->status_timer, NULL);
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+	if (!daemon->reload.closing)
+		reload_close(&daemon->reload);
 }
 
 static void on_stores_closed(void *arg)
@@ -216,7 +317,21 @@ static void on_feed_closed(void *arg)
 {
 	struct daemon *daemon = arg;
 	daemon->feed = NULL;
-	close_stores(daemon);
+	daemon->feed_ends = false;
+	policy_unref(daemon->feed_policy);
+	daemon->feed_policy = NULL;
+	if (daemon->stopping)
+		close_stores(daemon);
+	else if (!open_feed(daemon))
+		log_error("daemon.feed", LOG_TEXT("why", "there is too little memory"));
+}
+
+static void end_feed(struct daemon *daemon)
+{
+	if (daemon->feed && !daemon->feed_ends) {
+		daemon->feed_ends = true;
+		feed_close(daemon->feed, on_feed_closed, daemon);
+	}
 }
 
 static void on_server_closed(struct server *server)
@@ -243,10 +358,9 @@ static void stop(struct daemon *daemon, int number)
 	log_info("daemon.stop", LOG_INT("signal", number));
 	uv_timer_stop(&daemon->status_timer);
 	metrics_close(&daemon->metrics);
+	reload_close(&daemon->reload);
 	service_stopping();
-	if (daemon->feed)
-		feed_close(daemon->feed, on_feed_closed,
-			   daemon); /* another may take over at once */
+	end_feed(daemon); /* another daemon's may take over at once */
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
 		return;
@@ -255,11 +369,20 @@ static void stop(struct daemon *daemon, int number)
 	server_close(&daemon->server, DRAIN_MS + SEND_MS, on_server_closed);
 }
 
+/* Before it serves, what a reload could change is still being made. */
+static void on_hangup(struct daemon *daemon)
+{
+	if (daemon->serving && !daemon->stopping)
+		reload_ask(&daemon->reload, NULL);
+	else
+		log_warning("config.refused",
+			    LOG_TEXT("why", "the daemon is starting or stopping"));
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
 	if (number == SIGHUP)
-		log_warning("daemon.reload",
-			    LOG_TEXT("why", "not served yet: restart to read the configuration"));
+		on_hangup(handle->data);
 	else
 		stop(handle->data, number);
 }
@@ -279,20 +402,6 @@ static long raise_descriptor_limit(void)
 	return limit.rlim_cur < INT_MAX ? (long)limit.rlim_cur : INT_MAX;
 }
 
-/* Clients may not take the descriptors that the origin and the store need. */
-static void limit_connections(struct daemon *daemon, long descriptors)
-{
-	long own = daemon->config->origin.concurrency + DESCRIPTORS_OWN;
-	long left = descriptors > 2 * own ? descriptors - own : descriptors / 2;
-	daemon->limits = daemon->config->limits;
-	if (left >= daemon->limits.connections)
-		return;
-	daemon->limits.connections = left > 1 ? (int)left : 1;
-	log_warning("daemon.limits", LOG_INT("connections", daemon->limits.connections),
-		    LOG_INT("descriptors", descriptors),
-		    LOG_TEXT("why", "the limit of open files allows no more than these"));
-}
-
 static void open_loop(struct daemon *daemon)
 {
 	CHECK(uv_loop_init(&daemon->loop) == 0);
@@ -301,6 +410,7 @@ static void open_loop(struct daemon *daemon)
 	uv_timer_init(&daemon->loop, &daemon->status_timer);
 	daemon->timer.data = daemon->drain.data = daemon->status_timer.data = daemon;
 	service_watch(&daemon->loop, &daemon->watchdog);
+	open_reload(daemon);
 	static const int numbers[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
 	for (int i = 0; i < SIGNALS; i++) {
 		uv_signal_init(&daemon->loop, &daemon->signals[i]);
@@ -313,15 +423,7 @@ static void open_loop(struct daemon *daemon)
 static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t seed)
 {
 	const struct config *config = daemon->config;
-	const struct engine_limits limits = {
-		.requests_max = (uint32_t)config->limits.requests,
-		.queue_max = (uint32_t)config->limits.queue,
-		.concurrency = (uint32_t)config->origin.concurrency,
-		.key_bytes_max = KEYS_ALL_MAX,
-		.near_bytes_max = config->near.memory,
-		.answer_old_us = config->near.trust_us > ANSWER_OLD_LEAST_US ? config->near.trust_us
-									     : ANSWER_OLD_LEAST_US,
-	};
+	const struct engine_limits limits = takeover_engine_limits(config);
 	daemon->engine = engine_create(config->keyspaces, (uint32_t)config->keyspaces_count,
 				       &limits, secret, seed);
 	if (!daemon->engine)
@@ -332,6 +434,7 @@ static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t see
 		  &(struct pump_host){ daemon, host_now_us, host_wake_at, host_stopped });
 	struct store_listener listener = pump_listener(&daemon->pump);
 	stores_listen(&daemon->stores, &listener);
+	stores_define(&daemon->stores, config, false);
 	return true;
 }
 
@@ -346,6 +449,8 @@ static int open_server(struct daemon *daemon)
 		.limits = &daemon->limits,
 		.access = { daemon->config->access, daemon->config->access_count },
 		.about = { .impl = daemon,
+			   .reload = about_reload,
+			   .config = about_config,
 			   .stats = about_stats,
 			   .keyspace = about_keyspace,
 			   .batch = about_batch },
@@ -366,11 +471,6 @@ static int open_server(struct daemon *daemon)
 	return EXIT_CONFIG;
 }
 
-static void compose_status(const struct daemon *daemon, char *ret_line)
-{
-	status_line(daemon->engine, daemon->pool, daemon->stores.redis, ret_line);
-}
-
 static void on_status(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
@@ -384,23 +484,11 @@ static void on_status(uv_timer_t *timer)
 
 static void say_ready(struct daemon *daemon)
 {
-	compose_status(daemon, daemon->status);
-	service_ready(daemon->status);
+	say_status(daemon, service_ready);
 	uv_timer_start(&daemon->status_timer, on_status, STATUS_MS, STATUS_MS);
 	log_info("daemon.start", LOG_TEXT("version", SEGAR_VERSION), LOG_INT("pid", getpid()),
 		 LOG_TEXT("socket", daemon->config->listen.socket),
 		 LOG_UINT("keyspaces", daemon->config->keyspaces_count));
-}
-
-static bool open_pool(uv_loop_t *loop, const struct config *config, struct pool **ret_pool)
-{
-	int r = pool_create(loop, &config->origin, config->keyspaces, config->keyspaces_count,
-			    config->store_prefix, ret_pool);
-	if (r < 0)
-		log_error("daemon.origin",
-			  LOG_TEXT("why", r == -EINVAL ? "origin.dsn is no connection string"
-						       : uv_strerror(r)));
-	return r == 0;
 }
 
 static void refuse_to_start(const char *why)
@@ -412,7 +500,7 @@ static bool open_metrics(struct daemon *daemon)
 {
 	char why[WHY_MAX];
 	const struct exposition_sources sources = {
-		.config = daemon->config,
+		.config = &daemon->config,
 		.server = &daemon->server,
 		.pool = daemon->pool,
 		.redis = daemon->stores.redis,
@@ -426,16 +514,16 @@ static bool open_metrics(struct daemon *daemon)
 /* The reader of the log of changes, if any keyspace follows it. */
 static bool open_feed(struct daemon *daemon)
 {
-	const struct config *config = daemon->config;
+	const struct config *config = daemon->config, *first = daemon->first;
 	struct redis_store *redis = daemon->stores.redis;
 	struct feed_options options = {
-		.dsn = config->feed.dsn ? config->feed.dsn : config->origin.dsn,
-		.fleet = redis ? config->store_prefix : NULL,
+		.dsn = first->feed.dsn ? first->feed.dsn : first->origin.dsn,
+		.fleet = redis ? first->store_prefix : NULL,
 		.policies = config->keyspaces,
 		.policies_count = config->keyspaces_count,
 		.poll_us = config->feed.poll_us,
 		.retention_us = config->feed.retention_us,
-		.seed = daemon->feed_seed,
+		.seed = daemon->feed_seed++,
 	};
 	if (!feed_is_wanted(config->keyspaces, config->keyspaces_count))
 		return true;
@@ -447,11 +535,15 @@ static bool open_feed(struct daemon *daemon)
 		daemon->own_changes.listener = pump_listener(&daemon->pump);
 		daemon->own_changes.now_us = host_now_us;
 		daemon->own_changes.arg = daemon;
-		own_changes_open(&daemon->own_changes, &daemon->loop);
+		if (!daemon->has_own_changes)
+			own_changes_open(&daemon->own_changes, &daemon->loop);
 		daemon->has_own_changes = true;
 		options.store = own_changes_iface(&daemon->own_changes);
 	}
-	return feed_create(&daemon->loop, &options, &daemon->feed) == 0;
+	if (feed_create(&daemon->loop, &options, &daemon->feed) != 0)
+		return false;
+	daemon->feed_policy = policy_ref(&config->keyspaces[0]);
+	return true;
 }
 
 /* The stores are in touch, or won't be for now: requests can be served. */
@@ -471,6 +563,7 @@ static void on_stores_opened(void *arg)
 		server_close(&daemon->server, 0, on_server_closed);
 		return;
 	}
+	pump_begin(&daemon->pump);
 	pool_probe(daemon->pool, NULL, NULL);
 	if (!open_feed(daemon)) {
 		refuse_to_start("there is too little memory");
@@ -497,7 +590,7 @@ static void open_parts(struct daemon *daemon)
 			       on_stores_opened, daemon, &why) != 0) {
 		refuse_to_start(why);
 		close_handles(daemon);
-	} else if (!open_pool(&daemon->loop, daemon->config, &daemon->pool)) {
+	} else if (!check_open_pool(&daemon->loop, daemon->config, &daemon->pool)) {
 		stores_close(&daemon->stores, on_stores_closed);
 	} else if (!open_core(daemon, secret, seeds[1])) {
 		refuse_to_start("there is too little memory");
@@ -511,87 +604,18 @@ static void open_parts(struct daemon *daemon)
 int daemon_run(const struct config *config)
 {
 	static struct daemon daemon;
-	daemon = (struct daemon){ .config = config, .listen_fd = -1 };
+	daemon = (struct daemon){
+		.first = config, .config = config, .loaded_at_s = time(NULL), .listen_fd = -1
+	};
 	signal(SIGPIPE, SIG_IGN);
-	long descriptors = raise_descriptor_limit();
-	limit_connections(&daemon, descriptors);
+	daemon.descriptors = raise_descriptor_limit();
+	daemon.limits = takeover_server_limits(config, daemon.descriptors);
 	open_loop(&daemon);
 	open_parts(&daemon);
 	uv_run(&daemon.loop, UV_RUN_DEFAULT);
 	engine_free(daemon.engine);
+	config_free(daemon.later);
 	CHECK(uv_loop_close(&daemon.loop) == 0);
 	log_flush();
 	return daemon.code;
-}
-
-/* ---- segard --check ------------------------------------------------------------------------ */
-
-const char *daemon_check(const struct config *config)
-{
-	struct store_url url;
-	/* Only the service itself sees its credentials: who checks the file from a shell does not.
-	 */
-	const bool hidden = config->store_password_file &&
-			    !strchr(config->store_password_file, '/') &&
-			    !getenv("CREDENTIALS_DIRECTORY");
-	const char *why =
-		hidden ? store_url_parse(config->store_url, &url) : stores_read_url(config, &url);
-	if (!why && pool_check_dsn(config->origin.dsn) != 0)
-		why = "origin.dsn is no connection string that libpq can read";
-	if (!why && config->feed.dsn && pool_check_dsn(config->feed.dsn) != 0)
-		why = "feed.dsn is no connection string that libpq can read";
-	return why;
-}
-
-/* ---- segard --check --origin --------------------------------------------------------------- */
-
-struct origin_check {
-	const struct config *config;
-	int code;
-};
-
-static void tell_statement(struct origin_check *check, const struct statement *statement)
-{
-	const struct policy *policy = statement->policy;
-	if (statement->state == STATEMENT_REFUSED) {
-		printf("%s:%d: %s: %s\n", check->config->path, policy->line, policy->name,
-		       statement->error);
-		check->code = EXIT_CONFIG;
-	} else if (statement->state == STATEMENT_OK && statement->single) {
-		printf("%s: batch: ok, up to %d keys\n", policy->name, policy->batch.max);
-	} else if (statement->state == STATEMENT_OK) {
-		printf("%s: ok, %u argument%s%s\n", policy->name, statement->params_count,
-		       statement->params_count == 1 ? "" : "s",
-		       statement->columns & GUARD_HAS_VERSION ? ", versioned" : "");
-	}
-}
-
-static void on_probed(struct pool *pool, void *arg)
-{
-	struct origin_check *check = arg;
-	const char *trouble = pool_trouble(pool);
-	check->code = trouble ? EXIT_CONFIG : EXIT_OK;
-	if (trouble)
-		printf("origin: %s\n", trouble);
-	for (uint32_t i = 0; i < check->config->keyspaces_count; i++) {
-		const struct statement *batch = pool_batch_statement(pool, i);
-		tell_statement(check, pool_statement(pool, i));
-		if (batch)
-			tell_statement(check, batch);
-	}
-	pool_close(pool, NULL, NULL);
-}
-
-int daemon_check_origin(const struct config *config)
-{
-	uv_loop_t loop;
-	struct pool *pool;
-	struct origin_check check = { .config = config, .code = EXIT_CONFIG };
-	signal(SIGPIPE, SIG_IGN);
-	CHECK(uv_loop_init(&loop) == 0);
-	if (open_pool(&loop, config, &pool))
-		pool_probe(pool, on_probed, &check);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	CHECK(uv_loop_close(&loop) == 0);
-	return check.code;
 }

@@ -2,6 +2,8 @@
  *
  *   config ─> store, origin ─> engine ─> pump ─> server
  *
+ * SIGHUP or the method `reload`: ops/reload.h.
+ *
  * SIGTERM or SIGINT: the server stops accepting and lets waiting requests be answered for at most
  * DRAIN_MS; then the pump ends what is under way and answers who still waits; when all
  * is sent the pool closes, and the loop runs empty.
@@ -15,11 +17,3 @@ enum { EXIT_OK = 0, EXIT_CONFIG = 1, EXIT_USAGE = 2, EXIT_IN_USE = 3 };
 
 /* Serves until a signal ends it. Returns the exit code; what went wrong is logged. */
 int daemon_run(const struct config *config);
-
-/* What is wrong with the configuration beyond what its file can say (a password file, the DSN), or
-   NULL. Connects to nothing. */
-const char *daemon_check(const struct config *config);
-
-/* Connects to the origin and prepares every keyspace's query; prints a line for each on stdout.
-   EXIT_OK if all are fine. */
-int daemon_check_origin(const struct config *config);

@@ -256,9 +256,9 @@ PUT_NUMBER(put_connections_max, whole, (uint64_t)page->sources.server->limits->c
 PUT_NUMBER(put_requests, whole, page->sources.server->weight)
 PUT_NUMBER(put_requests_max, whole, (uint64_t)page->sources.server->limits->requests)
 PUT_NUMBER(put_output_bytes, whole, page->sources.server->output_bytes)
-PUT_NUMBER(put_budget, real, page->sources.config->origin.budget_per_s)
-PUT_NUMBER(put_concurrency, whole, (uint64_t)page->sources.config->origin.concurrency)
-PUT_NUMBER(put_fleet, whole, (uint64_t)page->sources.config->origin.fleet)
+PUT_NUMBER(put_budget, real, (*page->sources.config)->origin.budget_per_s)
+PUT_NUMBER(put_concurrency, whole, (uint64_t)(*page->sources.config)->origin.concurrency)
+PUT_NUMBER(put_fleet, whole, (uint64_t)(*page->sources.config)->origin.fleet)
 PUT_NUMBER(put_origin_up, whole, pool_trouble(page->sources.pool) == NULL)
 
 static void put_queued(struct exposition *page, const struct family *family,

@@ -19,8 +19,8 @@
 
 /* Where the numbers come from; all borrowed. */
 struct exposition_sources {
-	const struct config *config;
-	const struct server *server; /* and its pump's engine */
+	const struct config *const *config; /* the one in force */
+	const struct server *server;        /* and its pump's engine */
 	const struct pool *pool;
 	struct redis_store *redis;         /* NULL: store.url is none */
 	const struct durations *loop_lags; /* how late the loop's timers were */

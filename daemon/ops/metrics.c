@@ -200,9 +200,9 @@ bool metrics_open(struct metrics *metrics, uv_loop_t *loop,
 {
 	*metrics = (struct metrics){ .sources = *sources };
 	metrics->sources.loop_lags = &metrics->loop_lags;
-	if (!sources->config->metrics_listen)
+	if (!(*sources->config)->metrics_listen)
 		return true;
-	int fd = open_socket(metrics, sources->config->metrics_listen, ret_text, size);
+	int fd = open_socket(metrics, (*sources->config)->metrics_listen, ret_text, size);
 	if (fd < 0)
 		return false;
 	metrics->http = MHD_start_daemon(

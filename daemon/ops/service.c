@@ -47,6 +47,15 @@ void service_watch(uv_loop_t *loop, uv_timer_t *watchdog)
 	uv_timer_start(watchdog, on_watchdog, half_ms, half_ms);
 }
 
+/* Managers of Type=notify-reload (systemd 253 and later) compare the time; others ignore it. */
+void service_reloading(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
+		   (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+}
+
 void service_ready(const char *status)
 {
 	sd_notifyf(0, "READY=1\nSTATUS=%s", status);
@@ -74,6 +83,10 @@ void service_watch(uv_loop_t *loop, uv_timer_t *watchdog)
 {
 	uv_timer_init(loop, watchdog);
 	uv_unref((uv_handle_t *)watchdog);
+}
+
+void service_reloading(void)
+{
 }
 
 void service_ready(const char *status)

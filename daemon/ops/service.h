@@ -21,6 +21,9 @@ bool service_take_socket(int *ret_fd, char *ret_text, size_t size)
  * the loop alive. */
 void service_watch(uv_loop_t *loop, uv_timer_t *watchdog);
 
+/* The configuration is read anew, until the next service_ready. */
+void service_reloading(void);
+
 /* Each with the status line that people see. */
 void service_ready(const char *status);
 void service_status(const char *status);

@@ -123,6 +123,20 @@ int stores_open(struct stores *stores, uv_loop_t *loop, const struct config *con
 	return 0;
 }
 
+void stores_define(struct stores *stores, const struct config *config, bool insists)
+{
+	if (stores->redis)
+		redis_store_define(stores->redis, config->keyspaces,
+				   (uint32_t)config->keyspaces_count, insists);
+}
+
+void stores_set_budget(struct stores *stores, const struct config *config)
+{
+	memory_store_set_budget(stores->memory, config->origin.budget_per_s);
+	if (stores->redis)
+		redis_store_set_budget(stores->redis, config->origin.budget_per_s);
+}
+
 struct store stores_iface(struct stores *stores)
 {
 	return stores->redis ? fallback_iface(&stores->fallback)

@@ -44,6 +44,12 @@ const char *stores_read_url(const struct config *config, struct store_url *ret_u
 
 struct store stores_iface(struct stores *stores);
 
+/* The keyspaces of the configuration in force (store/redis.h); `insists`: after a reload. */
+void stores_define(struct stores *stores, const struct config *config, bool insists);
+
+/* Its budget. */
+void stores_set_budget(struct stores *stores, const struct config *config);
+
 /* Whom to tell what a shared store tells; before the loop runs. */
 void stores_listen(struct stores *stores, const struct store_listener *listener);
 

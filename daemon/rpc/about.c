@@ -1,5 +1,7 @@
 #include "rpc/about.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,16 +29,40 @@ static void put_str(struct wire_buf *b, const char *name, const char *text)
 	wire_buf_str(b, text);
 }
 
+static void put_config(const struct server_about *about, struct wire_buf *b)
+{
+	struct server_config config;
+	char digest[17];
+
+	if (!about->config) {
+		wire_buf_nil(b);
+		return;
+	}
+	about->config(about->impl, &config);
+	snprintf(digest, sizeof(digest), "%016" PRIx64, config.digest);
+	wire_buf_map(b, 4);
+	put_str(b, "path", config.path);
+	put_str(b, "digest", digest);
+	put_int(b, "loaded_at_ms", config.loaded_at_ms);
+	wire_buf_str(b, "refused");
+	if (config.refused)
+		wire_buf_str(b, config.refused);
+	else
+		wire_buf_nil(b);
+}
+
 void about_hello(struct server *server, struct wire_buf *b)
 {
 	const struct server_about *about = &server->about;
 
-	wire_buf_map(b, 6);
+	wire_buf_map(b, 7);
 	put_str(b, "name", "segard");
 	put_str(b, "version", SEGAR_VERSION);
 	put_int(b, "protocol", PROTOCOL);
 	put_int(b, "pid", getpid());
 	put_bool(b, "ready", !server->closing && (!about->ready || about->ready(about->impl)));
+	wire_buf_str(b, "config");
+	put_config(about, b);
 	wire_buf_str(b, "methods");
 	wire_buf_array(b, METHOD_COUNT);
 	for (int i = 0; i < METHOD_COUNT; i++)
@@ -155,10 +181,11 @@ static void put_keyspace(struct server *server, struct wire_buf *b, const struct
 	const bool served =
 		!about->keyspace || about->keyspace(about->impl, keyspace, why, sizeof(why));
 
-	wire_buf_map(b, 10);
+	wire_buf_map(b, 11);
 	put_str(b, "name", policy->name);
 	put_str(b, "query", policy->query);
 	put_state(b, served, why);
+	put_bool(b, "superseded", keyspace->superseded);
 	put_bool(b, "single_row", policy->single_row);
 	put_int(b, "fresh_ms", policy->fresh_us / 1000);
 	put_int(b, "stale_ms", policy->stale_us / 1000);

@@ -105,6 +105,22 @@ enum status call_wait_for_mget(struct peer *peer, struct mget *mget, uint32_t in
 	return STATUS_OK;
 }
 
+/* The engine has not known of it for a while: a reload may have taken the keyspace away. */
+static bool call_finds_keyspace(struct call *call, struct answer *ret_answer)
+{
+	struct engine *engine = call->peer->server->pump->engine;
+	struct key *key = &call->request.query.key;
+	const char *colon = memchr(key->bytes, ':', key->len);
+	const char *text = "the keyspace is not configured any more";
+
+	key->keyspace = engine_keyspace(engine, key->bytes,
+					colon ? (size_t)(colon - key->bytes) : key->len);
+	*ret_answer = (struct answer){ .status = STATUS_UNKNOWN_KEYSPACE,
+				       .text = text,
+				       .text_len = (uint32_t)strlen(text) };
+	return key->keyspace != NULL;
+}
+
 void call_unpark(struct peer *peer)
 {
 	struct server *server = peer->server;
@@ -117,7 +133,9 @@ void call_unpark(struct peer *peer)
 		struct answer answer;
 
 		query->wait_us = left_us > 0 ? left_us : 0;
-		if (pump_lookup(server->pump, query, server->now_us, &answer) == LOOKUP_ANSWER)
+		if (!call_finds_keyspace(call, &answer))
+			call_end(call, &answer);
+		else if (pump_lookup(server->pump, query, server->now_us, &answer) == LOOKUP_ANSWER)
 			call_end(call, &answer);
 		else
 			call_submit(call);

@@ -297,6 +297,16 @@ static enum status serve_keyspaces(struct ask *ask, struct wire_error *error)
 	return serve_about(ask, error, about_keyspaces);
 }
 
+static enum status serve_reload(struct ask *ask, struct wire_error *error)
+{
+	struct options options;
+	enum status status = options_read(&ask->params, ask->method, &options, error);
+
+	if (status == STATUS_OK)
+		keyop_reload(ask->peer, ask->id);
+	return status;
+}
+
 static const handler handlers[] = {
 #define X(NAME, name, params, text) [METHOD_##NAME] = serve_##name,
 	METHOD_MAP(X)
@@ -305,8 +315,7 @@ static const handler handlers[] = {
 
 static enum status refuse_method(struct wire_span name, struct wire_error *error)
 {
-	static const char *const later[] = { "warm", "warm_status", "warm_cancel",
-					     "top",  "reload",      "log" };
+	static const char *const later[] = { "warm", "warm_status", "warm_cancel", "top", "log" };
 	char quoted[WIRE_QUOTED_MAX];
 
 	wire_quote(name.data, name.len, quoted);

@@ -18,14 +18,14 @@ struct keyop {
 	union {
 		struct invalidation invalidation;
 		struct inspection inspection;
+		struct server_reload reload;
 	};
 	size_t key_bytes;
 	char bytes[]; /* the key's */
 };
 
 /* NULL: it has been refused. */
-static struct keyop *keyop_create(struct peer *peer, uint32_t id, const struct key *key,
-				  struct key *ret_own_key)
+static struct keyop *keyop_create(struct peer *peer, uint32_t id, size_t bytes_len)
 {
 	struct keyop *op;
 	const char *why;
@@ -34,21 +34,31 @@ static struct keyop *keyop_create(struct peer *peer, uint32_t id, const struct k
 		reply_error(peer, id, STATUS_OVERLOADED, why);
 		return NULL;
 	}
-	op = mem_zalloc(sizeof(*op) + key->len);
+	op = mem_zalloc(sizeof(*op) + bytes_len);
 	if (!op) {
 		peer_discharge(peer, 1, key->len);
 		reply_error(peer, id, STATUS_OVERLOADED, "out of memory");
 		return NULL;
 	}
-	memcpy(op->bytes, key->bytes, key->len);
-	*ret_own_key = *key;
-	ret_own_key->bytes = op->bytes;
 	op->server = peer->server;
 	op->peer = peer;
 	op->id = id;
 	op->key_bytes = key->len;
 	list_push_back(&peer->ops, &op->node);
 	op->server->ops++;
+	return op;
+}
+
+static struct keyop *keyop_create_for(struct peer *peer, uint32_t id, const struct key *key,
+				      struct key *ret_own_key)
+{
+	struct keyop *op = keyop_create(peer, id, key->len);
+
+	if (!op)
+		return NULL;
+	memcpy(op->bytes, key->bytes, key->len);
+	*ret_own_key = *key;
+	ret_own_key->bytes = op->bytes;
 	return op;
 }
 
@@ -84,7 +94,7 @@ static void keyop_on_invalidated(struct invalidation *invalidation)
 void keyop_invalidate(struct peer *peer, uint32_t id, const struct key *key, bool hard)
 {
 	struct key own_key;
-	struct keyop *op = keyop_create(peer, id, key, &own_key);
+	struct keyop *op = keyop_create_for(peer, id, key, &own_key);
 
 	if (!op)
 		return;
@@ -97,7 +107,7 @@ void keyop_invalidate_keyspace(struct peer *peer, uint32_t id, const struct key 
 			       int64_t spread_us)
 {
 	struct key own_key;
-	struct keyop *op = keyop_create(peer, id, key, &own_key);
+	struct keyop *op = keyop_create_for(peer, id, key, &own_key);
 
 	if (!op)
 		return;
@@ -123,12 +133,49 @@ static void keyop_on_inspected(struct inspection *inspection)
 void keyop_inspect(struct peer *peer, uint32_t id, const struct key *key)
 {
 	struct key own_key;
-	struct keyop *op = keyop_create(peer, id, key, &own_key);
+	struct keyop *op = keyop_create_for(peer, id, key, &own_key);
 
 	if (!op)
 		return;
 	op->inspection = (struct inspection){ .key = own_key, .done = keyop_on_inspected };
 	pump_inspect(peer->server->pump, &op->inspection);
+}
+
+static void keyop_on_reloaded(struct server_reload *reload)
+{
+	struct keyop *op = container_of(reload, struct keyop, reload);
+	struct reply reply;
+
+	if (op->peer && !reload->why) {
+		reply = reply_begin(op->peer, op->id);
+		wire_buf_map(&reply.out->bytes, 4);
+#define X(name)                                                                                    \
+	wire_buf_str(&reply.out->bytes, #name);                                                    \
+	wire_buf_int(&reply.out->bytes, reload->name);
+		SERVER_RELOAD_MAP(X)
+#undef X
+		reply_end(&reply);
+	} else if (op->peer) {
+		reply_error(op->peer, op->id, reload->status, reload->why);
+	}
+	keyop_free(op);
+}
+
+void keyop_reload(struct peer *peer, uint32_t id)
+{
+	const struct server_about *about = &peer->server->about;
+	struct keyop *op;
+
+	if (!about->reload || peer->server->closing) {
+		reply_error(peer, id, STATUS_UNAVAILABLE, "the daemon is stopping");
+		return;
+	}
+	op = keyop_create(peer, id, 0);
+	if (!op)
+		return;
+	op->reload = (struct server_reload){ .done = keyop_on_reloaded };
+	list_node_init(&op->reload.node);
+	about->reload(about->impl, &op->reload);
 }
 
 void keyop_orphan_all(struct peer *peer)

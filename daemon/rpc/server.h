@@ -57,12 +57,42 @@ struct stat_sink {
 	void (*put)(struct stat_sink *sink, const char *name, int64_t number);
 };
 
+/* X(name): of how many keyspaces a reload was */
+#define SERVER_RELOAD_MAP(X) X(keyspaces) X(added) X(changed) X(removed)
+
+/* A reload that a client asks for, embedded in its owner. */
+struct server_reload {
+	struct list_node node;                      /* whoever carries it out */
+	void (*done)(struct server_reload *reload); /* once, later */
+
+	/* What came of it. */
+	const char *why;    /* borrowed for the call; NULL: the new configuration is in force */
+	enum status status; /* with `why` */
+#define X(name) uint32_t name;
+	SERVER_RELOAD_MAP(X)
+#undef X
+};
+
+/* The configuration in force. */
+struct server_config {
+	const char *path; /* these are borrowed until the loop goes on */
+	uint64_t digest;
+	int64_t loaded_at_ms; /* since 1970 */
+	const char *refused;  /* why the last one that was read is not; NULL: it is */
+};
+
 /* What the server tells of parts of the daemon that it does not know. Each may be NULL. */
 struct server_about {
 	void *impl;
 
 	/* Whether the daemon is fully up: origin reachable, feeds read, … */
 	bool (*ready)(void *impl);
+
+	/* Reads the configuration anew, and tells what came of it. */
+	void (*reload)(void *impl, struct server_reload *reload);
+
+	/* Which one is in force. */
+	void (*config)(void *impl, struct server_config *ret_config);
 
 	/* More numbers for `stats`. */
 	void (*stats)(void *impl, struct stat_sink *sink);

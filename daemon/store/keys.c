@@ -37,6 +37,7 @@ int keys_init(struct keys *keys, const char *prefix, uint32_t db)
 	snprintf(keys->epochs, KEYS_FLEET_MAX, "%s{fleet}:epochs", keys->prefix);
 	snprintf(keys->feed, KEYS_FLEET_MAX, "%s{fleet}:feed", keys->prefix);
 	snprintf(keys->history, KEYS_FLEET_MAX, "%s{fleet}:history", keys->prefix);
+	snprintf(keys->definitions, KEYS_FLEET_MAX, "%s{fleet}:definitions", keys->prefix);
 	snprintf(keys->channel, KEYS_FLEET_MAX, "%schanges:%u", keys->prefix, db);
 	keys->entry = mem_alloc(NAME_MAX_LEN);
 	keys->claim = mem_alloc(NAME_MAX_LEN);

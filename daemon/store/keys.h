@@ -4,7 +4,7 @@
  *   PREFIX c:{KEY}          the key's claim        PREFIX {fleet}:places    heartbeats
  *   PREFIX changes:DB       the channel            PREFIX {fleet}:holders   whose place is whose
  *                                                  PREFIX {fleet}:era, {fleet}:beat
- *                                                  PREFIX {fleet}:epochs, {fleet}:feed
+ *                                                  PREFIX {fleet}:epochs, {fleet}:feed, {fleet}:definitions
  *                                                  PREFIX {fleet}:history   the origin's
  *
  * What is in braces decides on the Cluster slot: so that those of others have no say, braces in the
@@ -31,6 +31,7 @@ struct keys {
 	char epochs[KEYS_FLEET_MAX];
 	char feed[KEYS_FLEET_MAX];
 	char history[KEYS_FLEET_MAX];
+	char definitions[KEYS_FLEET_MAX];
 	char channel[KEYS_FLEET_MAX];
 
 	/* Of one key: until the next keys_name. */

@@ -340,6 +340,11 @@ void memory_store_turn(struct memory_store *memory)
 	}
 }
 
+void memory_store_set_budget(struct memory_store *memory, double budget_per_s)
+{
+	memory->interval_us = (int64_t)(1e6 * memory->limits.fleet / (BUDGET_SHARE * budget_per_s));
+}
+
 struct memory_store *memory_store_create(const struct memory_store_limits *limits,
 					 const struct memory_store_host *host)
 {
@@ -352,8 +357,7 @@ struct memory_store *memory_store_create(const struct memory_store_limits *limit
 	memory->host = *host;
 	list_init(&memory->submitted);
 	list_init(&memory->failed);
-	memory->interval_us =
-		(int64_t)(1e6 * limits->fleet / (BUDGET_SHARE * limits->budget_per_s));
+	memory_store_set_budget(memory, limits->budget_per_s);
 	/* A predecessor may have started builds in this very second. */
 	memory->next_permit_us = host->now_us(host->impl);
 	if (table_init(&memory->claims, 64) != 0) {

@@ -42,6 +42,9 @@ struct memory_store *memory_store_create(const struct memory_store_limits *limit
 /* Every submitted operation must have been answered. NULL is fine. */
 void memory_store_free(struct memory_store *memory);
 
+/* The budget is another from now on. */
+void memory_store_set_budget(struct memory_store *memory, double budget_per_s);
+
 /* The interface the core uses; valid as long as `memory`. */
 struct store memory_store_iface(struct memory_store *memory);
 

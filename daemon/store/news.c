@@ -60,6 +60,31 @@ int64_t news_take_epoch(struct redis_store *redis, const char *keyspace, size_t 
 	return line->moment_us;
 }
 
+void news_take_definitions(struct redis_store *redis, const char *bytes, size_t len)
+{
+	const struct store_listener *listener = &redis->listener;
+	struct definition_told told;
+	bool is_news;
+	size_t step;
+	while ((step = definition_book_read(&redis->definitions, bytes, len, &told, &is_news)) >
+	       0) {
+		bytes += step;
+		len -= step;
+		if (!is_news)
+			continue;
+		if (!told.is_own)
+			log_warning("keyspace.superseded", LOG_TEXT("keyspace", told.keyspace),
+				    LOG_TEXT("why",
+					     "the fleet has a later query: its values are taken"));
+		if (listener->defined)
+			listener->defined(listener->impl, told.keyspace, strlen(told.keyspace),
+					  told.ruling,
+					  fleet_clock_from_store(&redis->clock, told.since_us,
+								 redis_local_us()),
+					  told.spread_us);
+	}
+}
+
 void news_tell_epochs(struct redis_store *redis)
 {
 	const struct store_listener *listener = &redis->listener;

@@ -13,6 +13,8 @@ enum {
 	BEATS_PER_TRUST = 4,
 	BEAT_LEAST_US = 50 * 1000,
 	AMENDS_RETRY_US = 500 * 1000,
+	DEFINE_US = 5 * 1000 * 1000,        /* the definitions are told so often */
+	DEFINE_QUIET_US = 30 * 1000 * 1000, /* one that nobody told for so long rules no more */
 };
 
 static struct redis_store *redis_of(struct script_call *call, size_t offset)
@@ -211,8 +213,51 @@ static void epochs_done(struct script_call *call, const redisReply *reply, enum 
 		return;
 	}
 	take_epochs(redis, reply->element[1]->str, reply->element[1]->len);
+	if (link_is_ready(&redis->control))
+		return;
+	if (redis->definitions.count == 0)
+		link_greeted(&redis->control);
+	else if (!pulse_send(redis, &redis->pulse.define, &redis->pulse.define_asked))
+		link_drop(&redis->control, STORE_ERROR_LOST, NULL);
+}
+
+/* ---- the definitions ----------------------------------------------------------------------- */
+
+static void define_write(struct script_call *call, struct script_args *args)
+{
+	struct redis_store *redis = REDIS_OF(call, define);
+	size_t len = definition_book_write(&redis->definitions, redis->definitions_form);
+	redis->pulse.define_edition = redis->definitions.edition;
+	args_text(args, redis->keys.definitions);
+	args_number(args, redis_deadline_us(redis, &redis->control));
+	args_number(args, DEFINE_QUIET_US);
+	args_bytes(args, redis->definitions_form, len);
+}
+
+static void define_done(struct script_call *call, const redisReply *reply, enum store_error error,
+			const char *text)
+{
+	struct redis_store *redis = REDIS_OF(call, define);
+	struct pulse *pulse = &redis->pulse;
+	/* What was asked before a reload says nothing of what is our own by now. */
+	bool is_old = pulse->define_edition != redis->definitions.edition;
+	pulse->define_asked = false;
+	pulse->define_due_us = is_old ? 0 : redis_local_us() + DEFINE_US;
+	if (reply &&
+	    (!reply_is(reply, "defined", 2) || reply->element[1]->type != REDIS_REPLY_STRING))
+		error = STORE_ERROR_GARBAGE;
+	if (pulse_failed(redis, "define", error, text))
+		return;
+	if (!is_old)
+		news_take_definitions(redis, reply->element[1]->str, reply->element[1]->len);
 	if (!link_is_ready(&redis->control))
 		link_greeted(&redis->control);
+}
+
+static bool define_is_due(const struct redis_store *redis, int64_t now_us)
+{
+	return redis->definitions.count > 0 && !redis->pulse.define_asked &&
+	       now_us >= redis->pulse.define_due_us;
 }
 
 /* ---- the predecessor's slots ------------------------------------------------------------- */
@@ -355,6 +400,8 @@ static void pulse_beat(struct redis_store *redis, int64_t now_us)
 		pulse->successor_due_us = INT64_MAX;
 	if (!pulse->epochs_asked && pulse->epochs_due)
 		pulse->epochs_due = !pulse_send(redis, &pulse->epochs, &pulse->epochs_asked);
+	if (define_is_due(redis, now_us))
+		pulse_send(redis, &pulse->define, &pulse->define_asked);
 	if (beat_is_due(redis, now_us)) {
 		pulse->beat_due_us = now_us + beat_interval_us(redis);
 		pulse_send(redis, &pulse->beat, &pulse->beat_asked);
@@ -405,6 +452,7 @@ void pulse_init(struct redis_store *redis)
 	prepare(&pulse->clock, SCRIPT_CLOCK, 2, clock_write, clock_done);
 	prepare(&pulse->place, SCRIPT_PLACE, 3, place_write_args, place_done);
 	prepare(&pulse->epochs, SCRIPT_EPOCHS, 1, epochs_write, epochs_done);
+	prepare(&pulse->define, SCRIPT_DEFINE, 1, define_write, define_done);
 	prepare(&pulse->beat, SCRIPT_BEAT, 1, beat_write, beat_done);
 	prepare(&pulse->amend, SCRIPT_FREE, 1, amend_write, amend_done);
 	prepare(&pulse->successor, SCRIPT_FREE, 1, successor_write, successor_done);

@@ -466,6 +466,27 @@ void redis_store_listen(struct redis_store *redis, const struct store_listener *
 	redis_kick(redis);
 }
 
+void redis_store_define(struct redis_store *redis, const struct policy *policies, uint32_t count,
+			bool insists)
+{
+	struct definition_book *book = &redis->definitions;
+	uint32_t edition = book->edition;
+	CHECK(count <= KEYSPACES_MAX);
+	definition_book_begin(book);
+	for (uint32_t i = 0; i < count; i++)
+		definition_book_enter(book, policies[i].name, keyspace_definition(&policies[i]),
+				      keyspace_spread_us(&policies[i]), insists);
+	definition_book_end(book);
+	if (book->edition != edition)
+		redis->pulse.define_due_us = 0;
+}
+
+void redis_store_set_budget(struct redis_store *redis, double budget_per_s)
+{
+	redis->rate_per_s = share_rate(budget_per_s, redis->fleet);
+	redis->alone.rate_per_s = redis->rate_per_s;
+}
+
 void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats)
 {
 	bool up = link_is_ready(&redis->control) && link_is_ready(&redis->values);

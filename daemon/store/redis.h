@@ -93,6 +93,15 @@ int redis_store_create(uv_loop_t *loop, const struct redis_options *options,
    next turn, what still holds: the epochs. */
 void redis_store_listen(struct redis_store *redis, const struct store_listener *listener);
 
+/* The keyspaces of this daemon from now on: their definitions are told to the fleet, and the
+   fleet's to the listener. `insists`: those that are another than before are to be the fleet's,
+   whatever others have. */
+void redis_store_define(struct redis_store *redis, const struct policy *policies, uint32_t count,
+			bool insists);
+
+/* The budget is another from now on. */
+void redis_store_set_budget(struct redis_store *redis, double budget_per_s);
+
 /* The interface that the pump takes; valid until redis_store_close. Operations under way when it is
    closed are AWAY. */
 struct store redis_store_iface(struct redis_store *redis);

@@ -12,6 +12,7 @@
 #include "store/alone.h"
 #include "store/amends.h"
 #include "store/changes.h"
+#include "store/definition_book.h"
 #include "store/epoch_book.h"
 #include "store/era.h"
 #include "store/fleet_clock.h"
@@ -41,12 +42,14 @@ struct errand {
 /* What the daemon asks for itself. One call of each kind at a time. */
 struct pulse {
 	uv_timer_t timer;
-	struct script_call clock, place, epochs, beat, amend, successor;
-	bool clock_asked, place_asked, epochs_asked, beat_asked, amend_asked, successor_asked;
+	struct script_call clock, place, epochs, define, beat, amend, successor;
+	bool clock_asked, place_asked, epochs_asked, define_asked, beat_asked, amend_asked,
+		successor_asked;
 	bool epochs_due;       /* after a gap in what is told */
 	bool place_held_back;  /* in the greeting: a build of our own share is to begin first */
 	int64_t clock_sent_us; /* these moments are local */
-	int64_t clock_due_us, place_due_us, beat_due_us;
+	int64_t clock_due_us, place_due_us, beat_due_us, define_due_us;
+	uint32_t define_edition; /* of the book, that is being asked about */
 	int64_t beat_heard_us;
 	int64_t successor_due_us; /* free the predecessor's slots then; INT64_MAX: there is none */
 	struct amend *amending;   /* owned */
@@ -87,7 +90,9 @@ struct redis_store {
 	int64_t rtt_us;
 	struct era era;
 	struct epoch_book epochs;
-	char epochs_form[EPOCH_BOOK_BYTES]; /* of the script that is being sent */
+	struct definition_book definitions;
+	char definitions_form[DEFINITION_BOOK_BYTES]; /* of the script that is being sent */
+	char epochs_form[EPOCH_BOOK_BYTES];           /* of the script that is being sent */
 	struct place place;
 	uint32_t places_live;
 	struct alone alone;
@@ -153,6 +158,9 @@ void changes_turn(struct redis_store *redis);
 /* news.c */
 void news_on_message(struct redis_store *redis, const char *bytes, size_t len);
 void news_lost(struct redis_store *redis);
+
+/* What the store says of the definitions: whoever listens is told what is news. */
+void news_take_definitions(struct redis_store *redis, const char *bytes, size_t len);
 
 /* An epoch has been heard of: whoever listens is told, if it is new. Its moment on our clock. */
 int64_t news_take_epoch(struct redis_store *redis, const char *keyspace, size_t len,

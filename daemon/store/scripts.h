@@ -13,6 +13,7 @@
 	X(INVALIDATE, invalidate)                                                                  \
 	X(EPOCH, epoch)                                                                            \
 	X(EPOCHS, epochs)                                                                          \
+	X(DEFINE, define)                                                                          \
 	X(PERMIT, permit)                                                                          \
 	X(FREE, free)                                                                              \
 	X(PLACE, place)                                                                            \
