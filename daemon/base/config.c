@@ -433,7 +433,8 @@ static const struct field config_fields[] = {
 		  "a "
 		  "restart; without it, it asks for a new one.")),
 	LATER("warm", ACCEPTS(no_items), HELP("it will be the plans that warm keys up")),
-	LIST("access", config, access, access_count, &access_schema, RANGE(0, ACCESS_RULES_MAX),
+	LIST("access", config, access, access_count, &access_schema, LIVE,
+	     RANGE(0, ACCESS_RULES_MAX),
 	     HELP("Who may do what: a process may do what one of the rules for its user or its "
 		  "groups allows. Without rules, everyone who can connect may do everything.")),
 };

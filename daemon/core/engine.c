@@ -17,7 +17,7 @@
 #include "core/schedule.h"
 #include "core/told.h"
 
-enum { FLIGHTS_TABLE_SIZE = 1024, REASK_FIRST_US = 20 * 1000 };
+enum { FLIGHTS_TABLE_SIZE = 1024, REASK_FIRST_US = 20 * 1000, STOP_MAX = 64 };
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -459,6 +459,16 @@ static void on_stop(struct engine *engine, int64_t now_us, struct effects *effec
 		return;
 	struct flight *flight = container_of(node, struct flight, all);
 	if (flight->stop)
+		return;
+	/* What is under way may not end in time: who waits is told now, some a step. */
+	for (int i = 0; i < STOP_MAX && flight->state != FLIGHT_DONE; i++) {
+		struct list_node *waiter = list_pop_front(&flight->waiters);
+		if (!waiter)
+			break;
+		engine_make_ready(engine, container_of(waiter, struct request, node),
+				  STATUS_UNAVAILABLE, "the daemon is stopping");
+	}
+	if (flight->state != FLIGHT_DONE && !list_empty(&flight->waiters))
 		return;
 	list_remove(&engine->all, node);
 	list_push_back(&engine->all, node);

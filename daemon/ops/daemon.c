@@ -53,8 +53,8 @@ struct daemon {
 	struct pool *pool;
 	struct engine *engine;
 	struct pump pump;
-	struct feed *feed; /* NULL: no keyspace follows changes, or it has ended */
-	bool feed_ends;    /* it is being closed; another may follow it */
+	struct feed *feed;                /* NULL: no keyspace follows changes, or it has ended */
+	bool feed_ends;                   /* it is being closed; another may follow it */
 	const struct policy *feed_policy; /* counted: one of those that the feed was opened with */
 	uint64_t feed_seed;
 	bool has_own_changes; /* for the feed, where nothing is shared: */
@@ -231,8 +231,12 @@ static const struct config *current_config(void *impl)
 static const char *take_config(void *impl, struct config *next, struct server_reload *ret_counts)
 {
 	struct daemon *daemon = impl;
-	const struct takeover parts = { &daemon->pump, daemon->pool, &daemon->stores,
-					&daemon->limits, daemon->descriptors };
+	const struct takeover parts = { .pump = &daemon->pump,
+					.pool = daemon->pool,
+					.stores = &daemon->stores,
+					.server = &daemon->server,
+					.limits = &daemon->limits,
+					.descriptors = daemon->descriptors };
 	const char *why = takeover_do(&parts, daemon->config, next, ret_counts);
 	if (why)
 		return why;

@@ -94,6 +94,8 @@ static void take_rest(const struct takeover *parts, const struct config *next)
 	pool_probe(parts->pool, NULL, NULL);
 	stores_set_budget(parts->stores, next);
 	stores_define(parts->stores, next, true);
+	server_set_access(parts->server,
+			  &(struct access_rules){ next->access, next->access_count });
 	*parts->limits = takeover_server_limits(next, parts->descriptors);
 	log_open(STDERR_FILENO, next->log_level, next->log_format);
 }

@@ -15,6 +15,7 @@ struct takeover {
 	struct pump *pump;
 	struct pool *pool;
 	struct stores *stores;
+	struct server *server;
 	struct limits_policy *limits; /* the server's */
 	long descriptors;             /* that the daemon may have open */
 };

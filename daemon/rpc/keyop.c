@@ -25,25 +25,25 @@ struct keyop {
 };
 
 /* NULL: it has been refused. */
-static struct keyop *keyop_create(struct peer *peer, uint32_t id, size_t bytes_len)
+static struct keyop *keyop_create(struct peer *peer, uint32_t id, size_t key_bytes)
 {
 	struct keyop *op;
 	const char *why;
 
-	if (!peer_admit(peer, 1, key->len, &why)) {
+	if (!peer_admit(peer, 1, key_bytes, &why)) {
 		reply_error(peer, id, STATUS_OVERLOADED, why);
 		return NULL;
 	}
-	op = mem_zalloc(sizeof(*op) + bytes_len);
+	op = mem_zalloc(sizeof(*op) + key_bytes);
 	if (!op) {
-		peer_discharge(peer, 1, key->len);
+		peer_discharge(peer, 1, key_bytes);
 		reply_error(peer, id, STATUS_OVERLOADED, "out of memory");
 		return NULL;
 	}
 	op->server = peer->server;
 	op->peer = peer;
 	op->id = id;
-	op->key_bytes = key->len;
+	op->key_bytes = key_bytes;
 	list_push_back(&peer->ops, &op->node);
 	op->server->ops++;
 	return op;

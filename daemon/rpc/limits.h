@@ -18,6 +18,7 @@ enum {
 	LISTEN_BACKLOG = 4096,
 	ACCEPTS_PER_TURN = 64,
 	ACCEPT_PAUSE_MS = 100, /* when there is no file descriptor left to refuse with */
+	PATH_LOOK_MS = 5000,   /* between two looks at the socket's path */
 	SURPLUS_MAX = 64,      /* connections over the limit that are kept to be told so */
 	FAREWELL_MS = 2000,    /* for a refused client to ask, for a closed one to hang up */
 

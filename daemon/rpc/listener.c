@@ -239,6 +239,60 @@ static bool path_is_ours(const struct listener *listener)
 	       there.st_dev == listener->dev && there.st_ino == listener->ino;
 }
 
+enum listener_path listener_look(const struct listener *listener)
+{
+	struct stat there;
+
+	if (listener->ino == 0 || path_is_ours(listener))
+		return LISTENER_PATH_OURS;
+	return lstat(listener->path, &there) != 0 && errno == ENOENT ? LISTENER_PATH_GONE
+								     : LISTENER_PATH_OTHERS;
+}
+
+/* Whether the lock's file is still the one that we hold. */
+static bool lock_is_ours(const struct listener *listener)
+{
+	char path[SOCKET_PATH_MAX + sizeof(".lock")];
+	struct stat there, ours;
+
+	snprintf(path, sizeof(path), "%s.lock", listener->path);
+	return lstat(path, &there) == 0 && fstat(listener->lock_fd, &ours) == 0 &&
+	       there.st_dev == ours.st_dev && there.st_ino == ours.st_ino;
+}
+
+enum listener_outcome listener_rebind(struct listener *listener, const struct listen_policy *policy,
+				      char *ret_text, size_t size)
+{
+	const struct excuse excuse = { ret_text, size };
+	struct listener next = *listener;
+	enum listener_outcome outcome = LISTENER_OK;
+
+	next.fd = -1;
+	next.ino = 0;
+	if (!lock_is_ours(listener)) {
+		next.lock_fd = -1;
+		outcome = take_lock(&next, &excuse);
+	}
+	if (outcome == LISTENER_OK)
+		outcome = bind_and_listen(&next, policy, &excuse);
+	if (outcome == LISTENER_OK && dup3(next.fd, listener->fd, O_CLOEXEC) < 0)
+		outcome = fail(&excuse, LISTENER_FAILED, "%s: %s", next.path, strerror(errno));
+	if (next.fd >= 0)
+		close(next.fd);
+	if (outcome != LISTENER_OK) {
+		if (path_is_ours(&next))
+			unlink(next.path);
+		if (next.lock_fd >= 0 && next.lock_fd != listener->lock_fd)
+			close(next.lock_fd);
+		return outcome;
+	}
+	if (next.lock_fd != listener->lock_fd)
+		close(listener->lock_fd);
+	next.fd = listener->fd;
+	*listener = next;
+	return LISTENER_OK;
+}
+
 void listener_close(struct listener *listener)
 {
 	if (listener->path[0] == '\0')

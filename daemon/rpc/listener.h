@@ -10,7 +10,10 @@
  * A service manager can hold the socket instead, so that clients queue while the daemon restarts:
  * then the file is the manager's, and stays.
  *
- * Blocking calls on local files; for start and stop only.
+ * A file that is deleted while the daemon runs is noticed by looking (listener_look), and the path
+ * bound anew.
+ *
+ * Blocking calls on local files; for start and stop, and now and then.
  */
 #pragma once
 
@@ -39,6 +42,20 @@ struct listener {
  * listener is closed and `ret_text` (of `size` bytes) says why, with the path. */
 enum listener_outcome listener_open(struct listener *listener, const struct listen_policy *policy,
 				    int inherited_fd, char *ret_text, size_t size)
+	__attribute__((warn_unused_result));
+
+/* What lies at the path of an open listener. */
+enum listener_path {
+	LISTENER_PATH_OURS, /* our socket, or a service manager's: not for us to judge */
+	LISTENER_PATH_GONE, /* nothing: no client finds us */
+	LISTENER_PATH_OTHERS,
+};
+enum listener_path listener_look(const struct listener *listener);
+
+/* Binds the path, which is GONE, anew, as listener_open did. The descriptor is the same number
+ * after that, and another socket: it must not be watched meanwhile. On failure all is as it was. */
+enum listener_outcome listener_rebind(struct listener *listener, const struct listen_policy *policy,
+				      char *ret_text, size_t size)
 	__attribute__((warn_unused_result));
 
 /* Stops listening, removes the socket's file if it is still ours, gives the lock back. Accepts a

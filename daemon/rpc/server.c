@@ -25,6 +25,53 @@ static void server_on_accept_timer(uv_timer_t *timer)
 	watch_listener(container_of(timer, struct server, accept_timer));
 }
 
+/* Once a time that nobody finds the socket. */
+static void complain_of_path(struct server *server, const char *why)
+{
+	if (!server->path_complained)
+		log_error("listen.lost", LOG_TEXT("path", server->listener.path),
+			  LOG_TEXT("why", why));
+	server->path_complained = true;
+}
+
+/* Somebody has deleted the socket's file, as in cleaning up /run: it is made anew. Connections that
+ * there are go on. */
+static void rebind(struct server *server)
+{
+	const bool paused = !uv_is_active((uv_handle_t *)&server->accept_poll);
+	char why[512];
+	enum listener_outcome outcome;
+
+	uv_poll_stop(&server->accept_poll);
+	outcome = listener_rebind(&server->listener, server->listen, why, sizeof(why));
+	if (!paused)
+		watch_listener(server);
+	if (outcome != LISTENER_OK) {
+		complain_of_path(server, why);
+		return;
+	}
+	server->path_complained = false;
+	log_warning("listen.rebound", LOG_TEXT("path", server->listener.path),
+		    LOG_TEXT("why", "the socket's file was gone"));
+}
+
+static void server_on_path_timer(uv_timer_t *timer)
+{
+	struct server *server = container_of(timer, struct server, path_timer);
+
+	switch (listener_look(&server->listener)) {
+	case LISTENER_PATH_OURS:
+		server->path_complained = false;
+		return;
+	case LISTENER_PATH_GONE:
+		rebind(server);
+		return;
+	case LISTENER_PATH_OTHERS:
+		complain_of_path(server, "another file lies there: no client finds this daemon");
+		return;
+	}
+}
+
 static int open_reserve(void)
 {
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -297,6 +344,7 @@ void server_close(struct server *server, int64_t drain_ms, server_close_cb close
 	server->drain_until_ms = (int64_t)uv_now(server->loop) + drain_ms;
 	close_handle(server, (uv_handle_t *)&server->accept_poll);
 	close_handle(server, (uv_handle_t *)&server->accept_timer);
+	close_handle(server, (uv_handle_t *)&server->path_timer);
 	listener_close(&server->listener);
 	if (server->reserve_fd >= 0)
 		close(server->reserve_fd);
@@ -333,6 +381,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 		.loop = options->loop,
 		.pump = options->pump,
 		.limits = options->limits,
+		.listen = options->listen,
 		.access = options->access,
 		.about = options->about,
 		.poll_us = options->listen->poll_us,
@@ -348,10 +397,12 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 	}
 	/* From here on nothing can fail. */
 	uv_timer_init(server->loop, &server->accept_timer);
+	uv_timer_init(server->loop, &server->path_timer);
+	uv_timer_start(&server->path_timer, server_on_path_timer, PATH_LOOK_MS, PATH_LOOK_MS);
 	uv_prepare_init(server->loop, &server->prepare);
 	uv_idle_init(server->loop, &server->idle);
 	uv_timer_init(server->loop, &server->timer);
-	server->handles = 5;
+	server->handles = 6;
 	server->reserve_fd = open_reserve();
 	list_init(&server->peers);
 	list_init(&server->users);

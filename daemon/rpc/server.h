@@ -107,7 +107,7 @@ struct server_about {
 struct server_options {
 	uv_loop_t *loop;
 	struct pump *pump;                  /* borrowed; its host's clock is the server's */
-	const struct listen_policy *listen; /* borrowed during server_open */
+	const struct listen_policy *listen; /* borrowed as long as the server is open */
 	int listen_fd; /* a socket that listens there already, taken over; -1: none */
 	const struct limits_policy *limits; /* borrowed as long as the server is open */
 	struct access_rules access;         /* likewise */
@@ -131,7 +131,10 @@ struct server {
 	struct listener listener;
 	uv_poll_t accept_poll;
 	uv_timer_t accept_timer; /* while accepting pauses */
-	int reserve_fd; /* given up to refuse a connection when descriptors run out; or -1 */
+	uv_timer_t path_timer;   /* looks whether clients still find the socket */
+	const struct listen_policy *listen;
+	bool path_complained; /* it is logged that they don't */
+	int reserve_fd;       /* given up to refuse a connection when descriptors run out; or -1 */
 
 	uv_prepare_t prepare; /* server_turn */
 	uv_idle_t idle;  /* keeps the loop from sleeping while there is work left, or polling */

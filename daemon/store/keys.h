@@ -4,8 +4,8 @@
  *   PREFIX c:{KEY}          the key's claim        PREFIX {fleet}:places    heartbeats
  *   PREFIX changes:DB       the channel            PREFIX {fleet}:holders   whose place is whose
  *                                                  PREFIX {fleet}:era, {fleet}:beat
- *                                                  PREFIX {fleet}:epochs, {fleet}:feed, {fleet}:definitions
- *                                                  PREFIX {fleet}:history   the origin's
+ *                                                  PREFIX {fleet}:epochs, {fleet}:feed,
+ * {fleet}:definitions PREFIX {fleet}:history   the origin's
  *
  * What is in braces decides on the Cluster slot: so that those of others have no say, braces in the
  * prefix and in the key are written %7B and %7D, which no canonical key holds. Channels, unlike

@@ -56,6 +56,36 @@ def test_the_limit_of_open_files(origin, make_segard):
     wait_until(lambda: works(segard, 3))
 
 
+def test_clients_leave_the_origin_its_descriptors(origin, make_segard):
+    """However many connect, all builds that may run at once find a connection."""
+
+    def few_files():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+
+    segard = make_segard(origin, process_limits=few_files, limits={"connections": 10000}).start()
+    inside = segard.client()
+    crowd = []
+    try:
+        for _ in range(400):
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            client.setblocking(False)
+            try:
+                client.connect(str(segard.socket))
+            except (BlockingIOError, ConnectionRefusedError):
+                pass
+            crowd.append(client)
+        wait_until(lambda: inside.stats()["connections_refused"] > 100, what="clients to be refused")
+        with origin.gate("item") as gate:
+            waiting = [(inside, inside.send("get", f"item:{i}", {})) for i in range(1, 9)]
+            gate.wait_for(8)
+            gate.open()
+            assert [reply["state"] for reply in collect(waiting)] == ["fresh"] * 8
+        assert inside.stats()["origin_connect_failures"] == 0
+    finally:
+        for client in crowd:
+            client.close()
+
+
 def test_the_limit_of_connections(origin, make_segard):
     segard = make_segard(origin, limits={"connections": 10}).start()
     inside = segard.connections(10)

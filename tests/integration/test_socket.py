@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from harness.wait import wait_until
-from harness.wire import Client, Closed, Error
+from harness.wire import Client, Closed, Error, collect
 
 
 def alive(path):
@@ -168,6 +168,65 @@ def test_sigint_ends_it_too(origin, make_segard):
     daemon = make_segard(origin).start()
     daemon.process.signal(signal.SIGINT)
     assert daemon.process.wait() == 0
+
+
+def test_a_deleted_socket_is_made_anew(origin, make_segard, path):
+    daemon = make_segard(origin, socket=path, listen={"mode": "0622"}).start()
+    client = daemon.client()
+    for file in path.parent.glob(path.name + "*"):
+        file.unlink()
+    wait_until(path.exists, what="the socket's file")
+    wait_until(lambda: alive(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o622
+    assert client.get("item:1") and daemon.client().get("item:1")["source"] == "near"
+    assert "event=listen.rebound" in daemon.log()
+    other = make_segard(origin, socket=path).spawn()
+    assert other.process.wait() == 3, "the path is locked again"
+    other.process = None
+
+
+def test_another_file_at_the_path_is_told_and_left_alone(origin, make_segard, path):
+    daemon = make_segard(origin, socket=path).start()
+    path.unlink()
+    path.write_text("mine")
+    wait_until(lambda: "event=listen.lost" in daemon.log())
+    daemon.stop()
+    assert path.read_text() == "mine"
+
+
+def test_requests_are_answered_at_sigterm_while_the_origin_hangs(own_origin, make_segard):
+    daemon = make_segard(own_origin).start()
+    clients = daemon.connections(20)
+    clients[0].get("item:1")
+    own_origin.server.pause()
+    try:
+        waiting = [(client, client.send("get", f"item:{i}", {"wait_ms": 300000}))
+                   for i, client in enumerate(clients, 2)]
+        daemon.wait_stats(waiters=len(clients))
+        daemon.process.signal(signal.SIGTERM)
+        for outcome in collect(waiting):
+            assert isinstance(outcome, Error) and outcome.code == "unavailable"
+            assert "stopping" in outcome.text
+        assert daemon.process.wait() == 0
+    finally:
+        own_origin.server.resume()
+
+
+def test_it_starts_with_its_standard_files_closed(origin, make_segard):
+    """What it opens first must not be written to as if it were its terminal."""
+
+    def close_them():
+        for file in (0, 1, 2):
+            os.close(file)
+
+    daemon = make_segard(origin, process_limits=close_them).start()
+    for file in (0, 1, 2):
+        assert os.readlink(f"/proc/{daemon.process.pid}/fd/{file}") == "/dev/null"
+    client = daemon.client()
+    assert client.get("item:1")["value"] == b"item 1"
+    with pytest.raises(Error):
+        client.get("nosuch:1")
+    assert client.get("item:2")["value"] == b"item 2"
 
 
 def test_a_reader_that_vanished_ends_nothing(segard):

@@ -80,6 +80,17 @@ static void on_epoch(void *impl, const char *keyspace, size_t len, int64_t momen
 	daemon->epoch_spread_us = spread_us;
 }
 
+static void on_defined(void *impl, const char *keyspace, size_t len, uint64_t definition,
+		       int64_t moment_us, int64_t spread_us)
+{
+	struct daemon *daemon = impl;
+	cr_assert(len == 4 && memcmp(keyspace, "rows", 4) == 0);
+	daemon->ruling = definition;
+	daemon->ruling_since_us = moment_us;
+	daemon->ruling_spread_us = spread_us;
+	daemon->ruling_told++;
+}
+
 static void on_trusted(void *impl, int64_t until_us)
 {
 	struct daemon *daemon = impl;
@@ -128,8 +139,12 @@ struct daemon *fleet_start(struct fleet *fleet)
 						    .settled = on_settled,
 						    .changed = on_changed,
 						    .epoch = on_epoch,
+						    .defined = on_defined,
 						    .trusted = on_trusted };
 	redis_store_listen(daemon->redis, &daemon->listener);
+	daemon->rows_policy.query = (char *)fleet->query;
+	if (fleet->query)
+		redis_store_define(daemon->redis, &daemon->rows_policy, 1, false);
 	daemon->store = redis_store_iface(daemon->redis);
 	return daemon;
 }

@@ -35,6 +35,9 @@ struct daemon {
 	unsigned told_count;
 	unsigned epochs_count; /* told of `rows` */
 	int64_t epoch_us, epoch_spread_us;
+	uint64_t ruling; /* the fleet's definition of `rows`; 0: not told */
+	int64_t ruling_since_us, ruling_spread_us;
+	unsigned ruling_told;
 	int64_t trusted_until_us;
 	unsigned trust_losses; /* told while it was trusted */
 };
@@ -48,6 +51,7 @@ struct fleet {
 	struct daemon daemons[DAEMONS_MAX];
 	unsigned daemons_count;
 	unsigned seed;
+	const char *query; /* of `rows`; NULL: they have none, and no definition */
 };
 
 /* Skips the test where there is no Redis. The server is started with these options. */

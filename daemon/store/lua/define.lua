@@ -66,6 +66,10 @@ while at <= #asked do
 		local before = d and (d.ruling .. d.before):sub(1, 8 * BEFORE_MAX) or ''
 		d = { ruling = own, since = now, spread = spread, seen = now, before = before }
 		write(keyspace, d)
+	elseif knows and not has_ruled(d, own) then
+		-- A flush has forgotten it.
+		d.before = (own .. d.before):sub(1, 8 * BEFORE_MAX)
+		write(keyspace, d)
 	end
 	told[#told + 1] = struct.pack(TOLD, d.ruling, d.since, d.spread, #keyspace) .. keyspace
 end
