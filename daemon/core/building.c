@@ -14,6 +14,7 @@ enum {
 	SLOT_MARGIN_US =
 		2 * 1000 * 1000,     /* a slot ends by itself so long after the build's limit */
 	HELD_RETRY_US = 1000 * 1000, /* told to who finds a lock held at the origin */
+	ASK_ANEW_US = 1000 * 1000, /* a store that gives permits but no leases is asked so often */
 	FAILURE_DOUBLINGS = 5,
 	APARTS_LEAST = 2, /* batches in a row */
 	SAVE_PATIENCE_US =
@@ -61,8 +62,11 @@ void building_ask(struct batch *batch, int64_t now_us, struct effects *effects)
 static bool is_covered(struct flight *flight, const struct store_op *op, int64_t now_us)
 {
 	bool is_back = flight->away && !op->away && op->outcome != STORE_AWAY;
-	bool covered = tenure_covers_build(flight, now_us) && (!is_back || flight->asked_anew);
-	flight->asked_anew |= is_back;
+	bool overdue = op->outcome != STORE_DONE && now_us - flight->asked_anew_us >= ASK_ANEW_US;
+	bool anew = is_back && (flight->asked_anew_us == 0 || overdue);
+	bool covered = tenure_covers_build(flight, now_us) && !anew;
+	if (anew)
+		flight->asked_anew_us = now_us;
 	return covered;
 }
 

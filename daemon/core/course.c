@@ -19,7 +19,8 @@ enum {
 
 static const char STOPPING[] = "the daemon is stopping";
 
-static void load(struct engine *engine, struct flight *flight, bool whole, struct effects *effects);
+static void load(struct engine *engine, struct flight *flight, bool whole, int64_t now_us,
+		 struct effects *effects);
 
 /* ---- start, load ------------------------------------------------------------------------- */
 
@@ -41,18 +42,21 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 		flight_move(flight, FLIGHT_HELD);
 		heap_insert(&engine->timers, &flight->timer, now_us + delay_us);
 	} else {
-		load(engine, flight, false, effects);
+		load(engine, flight, false, now_us, effects);
 	}
 	return flight;
 }
 
-/* `whole`: with the value, also where the near cache has one of this fence or a greater. */
-static void load(struct engine *engine, struct flight *flight, bool whole, struct effects *effects)
+/* `whole`: with the value, also where the near cache has one of this fence or a greater. What is
+   dead there says nothing: once the store's clock has gone back its fence may have come again. */
+static void load(struct engine *engine, struct flight *flight, bool whole, int64_t now_us,
+		 struct effects *effects)
 {
 	flight->load_seq = ++engine->seq;
 	calls_ask(engine, flight, STORE_LOAD, effects);
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
-	flight->op.known_fence = ne && !whole ? ne->entry.fence : 0;
+	bool known = ne && !whole && entry_phase(&ne->entry, now_us) != ENTRY_DEAD;
+	flight->op.known_fence = known ? ne->entry.fence : 0;
 }
 
 static void lease(struct engine *engine, struct flight *flight, struct effects *effects)
@@ -127,7 +131,7 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 		return;
 	case LOADING_AGAIN:
 		ENGINE_COUNT(engine, flight->key.keyspace, retries_load);
-		load(engine, flight, true, effects);
+		load(engine, flight, true, now_us, effects);
 		return;
 	case LOADING_BUILD:
 		board(engine, flight, now_us, effects);
@@ -142,6 +146,8 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 {
 	tenure_begin(engine, flight, now_us);
 	flight->fence = flight->op.fence;
+	if (!flight->away)
+		flight->asked_anew_us = 0;
 	flight->streak = flight->op.failure.streak;
 	if (flight->floor < flight->op.floor)
 		flight->floor = flight->op.floor;
@@ -298,7 +304,7 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 	case FLIGHT_HELD:
 		ENGINE_COUNT(engine, flight->key.keyspace, retries_held);
 		flight_move(flight, FLIGHT_LOADING);
-		load(engine, flight, false, effects);
+		load(engine, flight, false, now_us, effects);
 		return;
 	case FLIGHT_QUEUED:
 		course_on_left(engine, flight, now_us, effects);

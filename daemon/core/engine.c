@@ -394,7 +394,7 @@ static void on_deadline(struct engine *engine, struct request *request, int64_t 
 	case FLIGHT_QUEUED:
 	case FLIGHT_PERMITTING:
 	case FLIGHT_BOOKED:
-		if (flight->away)
+		if (flight->away && engine->away)
 			engine_make_ready(
 				engine, request, STATUS_UNAVAILABLE,
 				"the shared store is away, and this daemon's own share of "

@@ -93,11 +93,12 @@ struct flight {
 	uint64_t told_fence; /* the greatest of an entry; 0: none */
 
 	/* What the store said. */
-	bool away;           /* the shared store is: all this is this daemon's own */
-	bool asked_anew;     /* for a lease, since the store gave a permit but had given none */
-	uint64_t load_fence; /* the claim's at load: a greater one was leased after that */
-	uint64_t floor;      /* the claim's: builds of no greater fence are not known to be after a
-				change */
+	bool away;             /* the shared store is: all this is this daemon's own */
+	int64_t asked_anew_us; /* when it last asked for a lease because the store gave a permit but
+				  had given none; 0: never */
+	uint64_t load_fence;   /* the claim's at load: a greater one was leased after that */
+	uint64_t floor; /* the claim's: builds of no greater fence are not known to be after a
+			   change */
 	struct row_change told; /* the last change told, of all since it began; floor 0: none */
 	bool told_of_row;       /* … one of them was a row's */
 	uint64_t hard_floor;    /* of the last hard one: what is below is not served stale either */

@@ -62,7 +62,8 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	if (told && flight->hard_floor >= entry->fence)
 		entry->stale_until_us = entry->fresh_until_us;
 
-	if (ne && ne->entry.fence == entry->fence) {
+	if (ne && ne->entry.fence == entry->fence &&
+	    entry_phase(&ne->entry, now_us) != ENTRY_DEAD) {
 		/* The same build: its times are the store's to tell, and never grow. */
 		if (ne->entry.fresh_until_us > entry->fresh_until_us)
 			ne->entry.fresh_until_us = entry->fresh_until_us;

@@ -69,8 +69,8 @@ static void take_era(struct redis_store *redis, const redisReply *reply)
 	int64_t number = reply_number(reply, 2);
 	if (number <= 0 || number > UINT32_MAX)
 		return;
-	if (era_adopt(&redis->era, (uint32_t)number, reply_number(reply, 3),
-		      reply_number(reply, 4)))
+	if (era_adopt(&redis->era, (uint32_t)number, reply_number(reply, 3), reply_number(reply, 4),
+		      redis_local_us()))
 		log_warning("store.era", LOG_INT("era", number),
 			    LOG_MS("jump_ms", redis->era.jump_us));
 }

@@ -42,6 +42,15 @@ static void write_deadline(struct errand *errand, struct script_args *args)
 	args_number(args, redis_deadline_us(errand->redis, errand->link));
 }
 
+/* What the new fence is to be greater than. */
+static void write_known_fence(struct errand *errand, struct script_args *args)
+{
+	struct redis_store *redis = errand->redis;
+	uint64_t floor = era_fence(&redis->era, redis_store_clock_us(redis));
+	uint64_t known = errand->op->known_fence;
+	args_u64(args, known > floor ? known : floor);
+}
+
 static void write_lease(struct errand *errand, struct script_args *args)
 {
 	const struct store_op *op = errand->op;
@@ -50,7 +59,7 @@ static void write_lease(struct errand *errand, struct script_args *args)
 	write_deadline(errand, args);
 	args_u64(args, op->token);
 	args_number(args, op->length_us);
-	args_u64(args, op->known_fence);
+	write_known_fence(errand, args);
 	if (want->fence_after)
 		args_u64(args, want->fence_after);
 	else
@@ -85,10 +94,10 @@ static void write_save(struct errand *errand, struct script_args *args)
 	const struct store_op *op = errand->op;
 	const struct policy *policy = op->key.keyspace->policy;
 	struct entry entry = op->entry;
-	entry.era = redis->era.number;
 	entry.generated_at_us = to_store(redis, entry.generated_at_us);
 	entry.fresh_until_us = to_store(redis, entry.fresh_until_us);
 	entry.stale_until_us = to_store(redis, entry.stale_until_us);
+	era_mark(&redis->era, &entry, redis_local_us());
 	record_encode(&entry, errand->header);
 	write_key_names(errand, args);
 	write_deadline(errand, args);
@@ -123,7 +132,7 @@ static void write_invalidate(struct errand *errand, struct script_args *args)
 	const struct store_op *op = errand->op;
 	write_key_names(errand, args);
 	write_deadline(errand, args);
-	args_u64(args, op->known_fence);
+	write_known_fence(errand, args);
 	args_number(args, op->key.keyspace->policy->stale_us);
 	args_flag(args, op->hard);
 	write_channel_and_key(errand, args);
@@ -232,7 +241,8 @@ static bool read_entry(struct errand *errand, const redisReply *header, const re
 			return false;
 		op->has_value = true;
 	}
-	era_translate(&redis->era, &entry, op->key.keyspace->policy, redis_store_clock_us(redis));
+	era_translate(&redis->era, &entry, op->key.keyspace->policy, redis_store_clock_us(redis),
+		      redis_local_us());
 	entry.generated_at_us = from_store(redis, entry.generated_at_us);
 	entry.fresh_until_us = from_store(redis, entry.fresh_until_us);
 	entry.stale_until_us = from_store(redis, entry.stale_until_us);

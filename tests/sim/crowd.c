@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "fleet.h"
 
+enum { GRAVES_MAX = 1000 };
+
 /* The clients of one daemon. */
 struct visitor {
 	struct rng rng;
@@ -13,29 +15,36 @@ struct visitor {
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-static void call_free(struct call *call)
+static void bury(struct call *call)
 {
 	struct node *node = call->node;
+	struct crowd *crowd = &node->fleet->crowd;
 	node_cancel(&call->leave);
 	list_remove(&node->calls, &call->link);
 	node->hot.waiting -= call->hot;
-	node->fleet->crowd.calls--;
-	free(call);
+	crowd->calls--;
+	call->over = true;
+	list_push_back(&crowd->graves, &call->link);
+	if (crowd->graves.count > GRAVES_MAX)
+		free(container_of(list_pop_front(&crowd->graves), struct call, link));
 }
 
 static void on_answer(struct request *request, const struct answer *answer)
 {
 	struct call *call = container_of(request, struct call, request);
+	if (call->over)
+		judge_fail(&call->node->fleet->judge, "exactly one reply", "node=%d key=%s",
+			   call->node->number, call->node->fleet->scene.keys[call->key].bytes);
 	if (!call->gone)
 		judge_on_reply(&call->node->fleet->judge, call, answer);
-	call_free(call);
+	bury(call);
 }
 
 static void on_leave(struct errand *errand)
 {
 	struct call *call = container_of(errand, struct call, leave);
 	pump_abandon(&errand->node->pump, &call->request);
-	call_free(call);
+	bury(call);
 }
 
 void crowd_wait(struct node *node, const struct query *query, int key, bool hot)
@@ -120,6 +129,24 @@ static void invalidate(struct node *node, int key, bool hard)
 	trace(node->fleet, "node=%d ev=invalidate key=%s hard=%d", node->number,
 	      node->fleet->scene.keys[key].bytes, hard);
 	pump_invalidate(&node->pump, &wish->invalidation);
+}
+
+void crowd_invalidate_keyspace(struct node *node, int number, int64_t spread_us)
+{
+	struct keyspace *keyspace = node->engine->keyspaces.at[number];
+	const char *name = keyspace->policy->name;
+	struct wish *wish = calloc(1, sizeof(*wish));
+	CHECK(wish);
+	wish->node = node;
+	wish->invalidation =
+		(struct invalidation){ .spread_us = spread_us, .done = on_invalidated };
+	node->fleet->crowd.calls++;
+	trace(node->fleet, "node=%d ev=invalidate keyspace=%s spread=%" PRId64, node->number, name,
+	      spread_us);
+	node_enter(node);
+	engine_key(node->engine, keyspace, name, strlen(name), &wish->invalidation.key);
+	pump_invalidate_keyspace(&node->pump, &wish->invalidation);
+	node_leave(node);
 }
 
 /* ---- what they want ---------------------------------------------------------------------- */
@@ -250,6 +277,7 @@ void crowd_disconnect(struct node *node)
 void crowd_init(struct crowd *crowd, struct fleet *fleet)
 {
 	*crowd = (struct crowd){ .fleet = fleet };
+	list_init(&crowd->graves);
 	scene_stream(&fleet->scene, STREAM_CLIENTS, UINT32_MAX, &crowd->rng);
 	crowd->visitors = calloc((size_t)fleet->scene.nodes, sizeof(*crowd->visitors));
 	CHECK(crowd->visitors);
@@ -262,5 +290,8 @@ void crowd_init(struct crowd *crowd, struct fleet *fleet)
 
 void crowd_close(struct crowd *crowd)
 {
+	struct list_node *grave;
+	while ((grave = list_pop_front(&crowd->graves)))
+		free(container_of(grave, struct call, link));
 	free(crowd->visitors);
 }

@@ -21,6 +21,7 @@ struct call {
 	int64_t asked_clock_us; /* the daemon's */
 	bool hot;
 	bool gone; /* its connection ended: no answer reaches anyone */
+	bool over; /* answered, or taken back: it is among the crowd's graves */
 };
 
 struct fleet;
@@ -29,6 +30,7 @@ struct crowd {
 	struct rng rng;           /* of those who write */
 	struct visitor *visitors; /* owned; one a daemon */
 	double zipf[KEYS_MAX];    /* cumulated */
+	struct list graves;       /* the last calls that are over: none is answered once more */
 	uint64_t calls;           /* requests and invalidations that wait */
 	bool leaves;              /* set by trouble.c: clients go away */
 };
@@ -47,6 +49,9 @@ void crowd_on_commit(struct crowd *crowd, int row, int64_t version);
 
 /* The query waits for its answer; a reader's of the hot key, or another. */
 void crowd_wait(struct node *node, const struct query *query, int key, bool hot);
+
+/* The operator ends a keyspace's freshness. */
+void crowd_invalidate_keyspace(struct node *node, int keyspace, int64_t spread_us);
 
 /* One plain get of the key. */
 void crowd_get(struct node *node, int key);

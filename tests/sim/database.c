@@ -17,9 +17,9 @@ struct transaction {
 
 static void row_commit(struct row *row, const struct commit *commit)
 {
-	if ((row->count & (row->count - 1)) == 0) {
-		size_t size = (row->count ? 2 * (size_t)row->count : 1) * sizeof(*commit);
-		row->commits = realloc(row->commits, size);
+	if (row->count == row->room) {
+		row->room = row->room ? 2 * row->room : 1;
+		row->commits = realloc(row->commits, row->room * sizeof(*commit));
 		CHECK(row->commits);
 	}
 	row->commits[row->count++] = *commit;
@@ -119,11 +119,59 @@ int64_t database_committed_at(const struct database *database, int row, int64_t 
 	return INT64_MAX;
 }
 
+/* ---- standbys ---------------------------------------------------------------------------- */
+
+int64_t database_position(const struct database *database, int64_t at_us)
+{
+	for (uint32_t i = database->lags_count; i-- > 0;) {
+		const struct lag *lag = &database->lags[i];
+		if (at_us >= lag->from_us && at_us < lag->to_us)
+			return lag->from_us;
+	}
+	return at_us;
+}
+
+uint64_t database_history(const struct database *database)
+{
+	return history_of(FLEET_EPOCH_US, database->timeline);
+}
+
+void database_lag(struct database *database)
+{
+	CHECK(database->lags_count < LAGS_MAX);
+	database->lags[database->lags_count++] =
+		(struct lag){ database->fleet->vtime.now_us, INT64_MAX };
+}
+
+void database_catch_up(struct database *database)
+{
+	database->lags[database->lags_count - 1].to_us = database->fleet->vtime.now_us;
+}
+
+void database_promote(struct database *database, int64_t since_us)
+{
+	database->sequence = 0;
+	for (uint32_t i = 0; i < database->fleet->scene.keys_count; i++) {
+		struct row *row = &database->rows[i];
+		while (row->commits[row->count - 1].at_us > since_us)
+			row->count--;
+		if (row->writer)
+			row->writer->rolls_back = true;
+		if (database->sequence < row->commits[row->count - 1].version)
+			database->sequence = row->commits[row->count - 1].version;
+	}
+	database->timeline++;
+	database->promoted_us = database->fleet->vtime.now_us;
+	trace(database->fleet, "ev=promoted timeline=%u lost_since=%.6f", database->timeline,
+	      (double)since_us / SECOND);
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 void database_init(struct database *database, struct fleet *fleet)
 {
-	*database = (struct database){ .fleet = fleet };
+	*database =
+		(struct database){ .fleet = fleet, .timeline = 1, .promoted_us = INT64_MIN / 2 };
 	scene_stream(&fleet->scene, STREAM_COMMITS, 0, &database->rng);
 	for (uint32_t i = 0; i < fleet->scene.keys_count; i++)
 		row_commit(&database->rows[i],

@@ -4,6 +4,11 @@
  * store, each floor. Daemons are held to it by what they tell clients and do to the origin, not by
  * what they believe. Where a promise has an exception the judge demands its cause: a build too many
  * needs a lease that was lost, which needs a trouble that can lose one.
+ *
+ *   judge.c          what he knows, the end
+ *   judge_store.c    what the store does
+ *   judge_origin.c   what the origin is asked
+ *   judge_replies.c  what clients are told
  */
 #pragma once
 
@@ -22,9 +27,12 @@ struct build_record {
 	int key, node;
 	uint64_t life, token, fence;
 	bool away;
-	int64_t began_us, read_us, ended_us; /* true time; 0: not yet */
-	int64_t error_us;                    /* how wrong that clock was */
+	int64_t began_us, ran_us, ended_us; /* true time; 0: not yet */
+	int64_t read_us;                    /* what it read was the database's state then */
+	uint64_t history;
+	int64_t error_us; /* how wrong that clock was */
 	bool over;
+	bool unsettled; /* its daemon's clock was: see node.h */
 	enum build_outcome outcome;
 	struct reading read;
 };
@@ -47,6 +55,17 @@ struct lease {
 	int node;
 	int64_t at_us;
 	bool settled, built, lost;
+	/* It may lapse: a message of it went astray or came late, its holder was killed or paused,
+	   or the store stood still. */
+	bool hindered;
+};
+
+/* A keyspace's epoch, and since when the store has had it without a break; INT64_MAX: it lost it.
+ */
+struct epoch_record {
+	int keyspace;
+	struct epoch epoch; /* by the store's clock */
+	int64_t at_us, kept_since_us;
 };
 
 struct key_history {
@@ -54,7 +73,8 @@ struct key_history {
 	struct change *changes;
 	struct lease *leases;
 	uint32_t *builds; /* numbers */
-	uint32_t saves_count, changes_count, leases_count, builds_count;
+	uint64_t *astray; /* a hash set of the tokens of flights that the store was away for */
+	uint32_t saves_count, changes_count, leases_count, builds_count, astray_count, astray_room;
 };
 
 struct judge {
@@ -62,12 +82,17 @@ struct judge {
 	struct key_history keys[KEYS_MAX];
 	struct build_record *builds; /* owned; number 0 is none */
 	uint32_t builds_count;
+	struct epoch_record *epochs; /* owned */
+	uint32_t epochs_count;
 
 	int64_t *starts; /* owned; of statements at the server, true time */
 	uint32_t starts_count;
 	uint64_t batches; /* of these, those for several keys */
 	int running;      /* statements that hold a slot */
 	int running_most;
+
+	bool jumped;          /* the store's clock has, and it has no new era yet */
+	int64_t era_error_us; /* what daemons' measures of jumps were wrong by, at most */
 
 	/* Troubles that last now, and when one last began or ended, true time. */
 	int store_troubles, origin_troubles;
@@ -98,11 +123,26 @@ void judge_on_statement_end(struct judge *judge);
 void judge_on_built(struct judge *judge, uint32_t record, enum build_outcome outcome);
 
 /* The store. `key` -1: all keys. */
-void judge_on_leased(struct judge *judge, int key, int node, const struct store_op *op);
+struct caller;
+void judge_on_leased(struct judge *judge, int key, const struct caller *caller,
+		     const struct store_op *op);
+/* An operation of that flight has come to nothing, or took long. */
+void judge_on_astray(struct judge *judge, int key, uint64_t token);
+/* The daemon is killed or paused; -1: the store stood still, for all. */
+void judge_on_hindered(struct judge *judge, int node);
+/* A daemon asks for a lease or a permit. */
+void judge_on_asked(struct judge *judge, struct node *node, const struct store_op *op);
 void judge_on_settled(struct judge *judge, int key, uint64_t token);
 void judge_on_saved(struct judge *judge, int key, const struct entry *entry);
 void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard);
 void judge_on_forgotten(struct judge *judge, int key);
+void judge_on_epoch(struct judge *judge, int keyspace, const struct epoch *epoch);
+/* Its clock has jumped; a daemon sees that, by so much; it has a new era. */
+void judge_on_jump(struct judge *judge);
+void judge_on_seen_jump(struct judge *judge, int64_t jump_us);
+void judge_on_era(struct judge *judge, int64_t jump_us);
+/* The store's epochs are others now. */
+void judge_on_epochs_kept(struct judge *judge);
 /* A failover went back to what the store was at that moment. */
 void judge_on_rolled_back(struct judge *judge, int64_t to_us);
 
@@ -121,6 +161,15 @@ bool judge_is_calm(const struct judge *judge);
 bool judge_store_troubled(const struct judge *judge, int64_t since_us);
 bool judge_origin_troubled(const struct judge *judge, int64_t since_us);
 bool judge_node_troubled(const struct judge *judge, int node, int64_t since_us);
+
+/* Between the files. */
+void *judge_grow(void *array, uint32_t count, size_t size);
+bool judge_is_early(const struct entry *entry, uint64_t newer_than, int64_t now_us);
+bool judge_is_demanded(struct node *node, int key, const struct store_op *op);
+bool judge_knew_better(const struct judge *judge, int key, uint64_t newer_than,
+		       const struct entry *entry);
+bool judge_is_astray(const struct key_history *history, uint64_t token);
+struct lease *judge_lease_of(struct key_history *history, uint64_t token);
 
 void judge_mix(struct judge *judge, uint64_t number);
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@
 enum {
 	SEEDS_DEFAULT = 60,
 	JOBS_MAX = 64,
-	PLAY_SECONDS_MAX = 600,
+	CPU_SECONDS_MAX = 600, /* a world that goes round in a circle is broken too */
 	TAIL_LINES = 60,
 	BROKEN_LINES = 5,
 	WORDS_MAX = 32,
@@ -50,7 +51,6 @@ static struct outcome play_apart(uint64_t seed, const struct scene_options *opti
 	pid_t pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		alarm(PLAY_SECONDS_MAX);
 		outcome = fleet_play(seed, options, TRACE_SUM);
 		_Exit(write(ends[1], &outcome, sizeof(outcome)) != sizeof(outcome));
 	}
@@ -85,7 +85,6 @@ static void play(uint64_t seed, const struct scene_options *options, enum tracin
 		compare(seed, options);
 		return;
 	}
-	alarm(PLAY_SECONDS_MAX); /* a world that goes round in a circle is broken too */
 	struct outcome outcome = fleet_play(seed, options, tracing);
 	printf("seed=%" PRIu64 " digest=%016" PRIx64 " builds=%" PRIu64 " batches=%" PRIu64
 	       " replies=%" PRIu64 " errors=%" PRIu64 " hits=%" PRIu64 " steps=%" PRIu64 "\n",
@@ -113,6 +112,7 @@ static void job_start(struct job *job, uint64_t seed, const struct scene_options
 	CHECK(job->pid >= 0);
 	if (job->pid > 0)
 		return;
+	setrlimit(RLIMIT_CPU, &(struct rlimit){ CPU_SECONDS_MAX, CPU_SECONDS_MAX });
 	dup2(fileno(job->output), STDOUT_FILENO);
 	dup2(fileno(job->output), STDERR_FILENO);
 	play(seed, options, tracing);

@@ -5,13 +5,16 @@ void moments_leave(const struct moments *moments, struct store_op *op)
 	struct fleet_clock *clock = moments->clock;
 	struct entry *entry = &op->entry;
 	int64_t local_us = moments->local_us;
+	uint64_t fence = era_fence(moments->era, fleet_clock_store(clock, local_us));
+	if ((op->verb == STORE_LEASE || op->verb == STORE_INVALIDATE) && op->known_fence < fence)
+		op->known_fence = fence;
 	if (op->verb != STORE_SAVE && op->verb != STORE_RELEASE)
 		return;
 	op->failure.until_us -= fleet_clock_now(clock, local_us);
-	entry->era = moments->era->number;
 	entry->generated_at_us = fleet_clock_to_store(clock, entry->generated_at_us, local_us);
 	entry->fresh_until_us = fleet_clock_to_store(clock, entry->fresh_until_us, local_us);
 	entry->stale_until_us = fleet_clock_to_store(clock, entry->stale_until_us, local_us);
+	era_mark(moments->era, entry, local_us);
 }
 
 static void entry_comes(const struct moments *moments, struct store_op *op)
@@ -20,7 +23,7 @@ static void entry_comes(const struct moments *moments, struct store_op *op)
 	struct entry *entry = &op->entry;
 	int64_t local_us = moments->local_us;
 	era_translate(moments->era, entry, op->key.keyspace->policy,
-		      fleet_clock_store(clock, local_us));
+		      fleet_clock_store(clock, local_us), local_us);
 	entry->generated_at_us = fleet_clock_from_store(clock, entry->generated_at_us, local_us);
 	entry->fresh_until_us = fleet_clock_from_store(clock, entry->fresh_until_us, local_us);
 	entry->stale_until_us = fleet_clock_from_store(clock, entry->stale_until_us, local_us);

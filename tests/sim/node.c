@@ -163,9 +163,7 @@ static void host_want_turn(void *impl)
 
 int64_t node_measure(struct node *node)
 {
-	int64_t error_us = post_store_clock(&node->post) - shared_now(&node->fleet->shared);
-	if (error_us < 0)
-		error_us = -error_us;
+	int64_t error_us = shared_clock_error(&node->fleet->shared, post_store_clock(&node->post));
 	if (node->post.clock.in_touch && node->error_us < error_us)
 		node->error_us = error_us;
 	return node->error_us;
@@ -213,8 +211,10 @@ void node_start(struct node *node)
 	node->life = rng_next(&node->rng);
 	node->stopped = node->buried = node->paused = false;
 	node->error_us = 0;
+	node->unsettled = false;
 	node->open = false;
 	memset(node->seen, 0, sizeof(node->seen));
+	memset(node->hard_heard, 0, sizeof(node->hard_heard));
 	post_open(&node->post, node, node->kept_place, node->kept_life);
 	open_core(node);
 	struct store shared = post_iface(&node->post), own = memory_store_iface(node->memory);
@@ -282,6 +282,7 @@ void node_kill(struct node *node)
 	if (node->state == NODE_DOWN)
 		return;
 	trace(node->fleet, "node=%d ev=kill", node->number);
+	judge_on_hindered(&node->fleet->judge, node->number);
 	hot_settle(node);
 	hot_pause(node);
 	node->buried = true;
@@ -306,6 +307,7 @@ void node_pause(struct node *node)
 	if (node->state == NODE_DOWN || node->paused)
 		return;
 	trace(node->fleet, "node=%d ev=pause", node->number);
+	judge_on_hindered(&node->fleet->judge, node->number);
 	hot_settle(node);
 	hot_pause(node);
 	node->paused = true;

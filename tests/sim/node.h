@@ -21,6 +21,12 @@
 
 enum { CONNECTIONS = 4 };
 
+/* A version that clients have seen, of one history of the origin. */
+struct seen {
+	int64_t version;
+	uint64_t history;
+};
+
 enum node_state { NODE_DOWN, NODE_UP, NODE_STOPPING };
 
 struct node {
@@ -40,6 +46,12 @@ struct node {
 	int64_t resumed_us; /* true time of the last end of a pause */
 	int64_t trouble_us; /* true time at which it was last paused, killed or stopped */
 	int64_t error_us;   /* of its clocks, the greatest so far in this life */
+	/* It came into touch when the store's clock had jumped and nobody had told the store: it
+	   knows nothing of the clock that entries may be by, up to the new era. Two faults at once.
+	 */
+	bool unsettled;
+	int64_t doubted_us; /* true time at which it last read or wrote an entry while it was not
+			       settled whose clock had jumped */
 
 	struct engine *engine;
 	struct memory_store *memory;
@@ -56,8 +68,9 @@ struct node {
 
 	/* For the judge. What each connection has seen: a row's version must not go back. When its
 	   clients last asked for a newer value, and invalidated, true time. */
-	int64_t seen[CONNECTIONS][KEYS_MAX];
+	struct seen seen[CONNECTIONS][KEYS_MAX];
 	int64_t demanded_us[KEYS_MAX], invalidated_us[KEYS_MAX];
+	uint64_t hard_heard[KEYS_MAX]; /* the floor of the last hard change it was told of */
 };
 
 void node_init(struct node *node, struct fleet *fleet, int number);

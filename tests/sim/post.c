@@ -72,6 +72,8 @@ static void answer_at_once(struct post *post, struct store_op *op)
 static void submit(void *impl, struct store_op *op)
 {
 	struct post *post = impl;
+	if (!post->node->buried)
+		judge_on_asked(&post->node->fleet->judge, post->node, op);
 	list_node_init(&op->node);
 	op->outcome = STORE_DONE;
 	op->has_entry = op->has_value = op->has_claim = op->has_failure = false;
@@ -81,7 +83,12 @@ static void submit(void *impl, struct store_op *op)
 		list_push_back(&post->abandoned, &op->node);
 	} else if (op->verb == STORE_FREE && alone_free(&post->alone, op->token)) {
 		answer_at_once(post, op);
-	} else if (post->state == POST_RESTING || op->verb == STORE_EPOCH) {
+	} else if (post->state == POST_RESTING) {
+		if (op->key.len > 0 && op->verb != STORE_EPOCH)
+			judge_on_astray(
+				&post->node->fleet->judge,
+				scene_find(&post->node->fleet->scene, op->key.bytes, op->key.len),
+				op->token);
 		post_op_fail(post, op, post->error);
 		answer_at_once(post, op);
 	} else if (post->state == POST_GREETING) {
@@ -180,6 +187,8 @@ void post_open(struct post *post, struct node *node, int place, uint64_t before)
 	CHECK(alone_init(&post->alone, rate, (uint32_t)scene->concurrency,
 			 (uint32_t)scene->nodes) == 0);
 	amends_init(&post->amends);
+	post->epochs = calloc(1, sizeof(*post->epochs));
+	CHECK(post->epochs);
 	post_pulse_open(post);
 }
 
@@ -197,5 +206,7 @@ void post_close(struct post *post)
 	post_pulse_close(post);
 	post_news_close(post);
 	amends_close(&post->amends);
+	free(post->epochs);
+	post->epochs = NULL;
 	alone_close(&post->alone);
 }

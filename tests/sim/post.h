@@ -24,6 +24,7 @@
 #include "shared.h"
 #include "store/alone.h"
 #include "store/amends.h"
+#include "store/epoch_book.h"
 #include "store/era.h"
 #include "store/fleet_clock.h"
 #include "store/place.h"
@@ -35,12 +36,22 @@ enum { POST_CONTROL_US = SECOND, POST_VALUES_US = 5 * SECOND };
 enum post_state { POST_RESTING, POST_GREETING, POST_READY };
 
 /* What a parcel carries. */
-enum cargo { CARGO_OP, CARGO_CLOCK, CARGO_PLACE, CARGO_BEAT, CARGO_AMEND, CARGO_SUCCESSOR };
+enum cargo {
+	CARGO_OP,
+	CARGO_CLOCK,
+	CARGO_PLACE,
+	CARGO_EPOCHS,
+	CARGO_BEAT,
+	CARGO_AMEND,
+	CARGO_SUCCESSOR
+};
 enum { CARGO_COUNT = CARGO_SUCCESSOR + 1 };
 
 /* What the store answers to all but operations. */
 struct receipt {
 	struct shared_time time; /* CLOCK */
+	struct epochs *epochs;   /* EPOCHS: of each keyspace; owned. On the way there: what the
+				    daemon knows */
 	int place;               /* PLACE; -1: the fleet is full */
 	bool yes;                /* PLACE: it was the predecessor's; BEAT: we publish */
 };
@@ -63,12 +74,13 @@ struct post {
 	struct alone alone;
 	struct amends amends;
 	struct trust trust;
+	struct epoch_book *epochs; /* owned */
 	struct rng rng;
 
 	/* post_pulse.c; moments are local. */
 	struct errand tick, place_due;
 	bool asked[CARGO_COUNT];
-	bool is_beating;
+	bool is_beating, epochs_due;
 	int64_t clock_due_us, place_due_us, beat_due_us, beat_heard_us, successor_due_us;
 	struct amend *amending; /* owned */
 
@@ -124,5 +136,9 @@ bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller
 			struct receipt *ret_receipt);
 void post_pulse_done(struct post *post, enum cargo cargo, const struct receipt *receipt,
 		     int64_t sent_us, enum store_error error);
+/* The moment of a keyspace's epoch, which the store has told: by the daemon's clock. */
+int64_t post_take_epoch(struct post *post, int keyspace, int64_t store_us, int64_t spread_us);
+/* What the daemon knows of all keyspaces. */
+void post_write_epochs(const struct post *post, struct epochs ret_epochs[KEYSPACES]);
 void post_news_begin(struct post *post);
 void post_news_close(struct post *post);

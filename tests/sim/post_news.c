@@ -31,6 +31,7 @@ static void hear_beat(struct post *post, const struct tiding *tiding)
 	case TRUST_BEGINS:
 		trace(post->node->fleet, "node=%d ev=gap", post->node->number);
 		tell_trusted(post, 0);
+		post->epochs_due = true;
 		break;
 	case TRUST_GOES_ON:
 		break;
@@ -42,12 +43,48 @@ static void hear_beat(struct post *post, const struct tiding *tiding)
 		tell_trusted(post, node_now(post->node) - age_us + trust_us);
 }
 
+int64_t post_take_epoch(struct post *post, int keyspace, int64_t store_us, int64_t spread_us)
+{
+	struct store_listener listener = pump_listener(&post->node->pump);
+	const char *name = post->node->fleet->scene.policies[keyspace].name;
+	int64_t moment_us = fleet_clock_from_store(&post->clock, store_us, post_local(post));
+	bool is_new = false;
+	const struct epoch_line *line = epoch_book_enter(post->epochs, name, strlen(name), store_us,
+							 moment_us, spread_us, &is_new);
+	if (!line)
+		return moment_us;
+	if (is_new) {
+		trace(post->node->fleet, "node=%d ev=epoch keyspace=%s moment=%" PRId64,
+		      post->node->number, name, store_us);
+		listener.epoch(listener.impl, name, strlen(name), line->moment_us, line->spread_us);
+	}
+	return line->moment_us;
+}
+
+void post_write_epochs(const struct post *post, struct epochs ret_epochs[KEYSPACES])
+{
+	for (int i = 0; i < KEYSPACES; i++)
+		ret_epochs[i] = (struct epochs){ 0 };
+	for (uint32_t i = 0; i < post->epochs->count; i++) {
+		const struct epoch_page *page = &post->epochs->pages[i];
+		struct keyspace *keyspace =
+			engine_keyspace(post->node->engine, page->keyspace, strlen(page->keyspace));
+		for (uint32_t j = 0; j < page->count; j++)
+			epochs_add(&ret_epochs[keyspace->index],
+				   (struct epoch){ page->lines[j].store_us,
+						   page->lines[j].spread_us });
+	}
+}
+
 static void hear(struct node *node, const struct tiding *tiding)
 {
 	struct store_listener listener = pump_listener(&node->pump);
 	const struct subject *key = &node->fleet->scene.keys[tiding->key];
 	trace(node->fleet, "node=%d ev=%s key=%s fence=%" PRIu64, node->number,
 	      tiding->kind == TIDING_SETTLED ? "settled" : "changed", key->bytes, tiding->fence);
+	if (tiding->kind == TIDING_CHANGED && tiding->hard &&
+	    node->hard_heard[tiding->key] < tiding->fence)
+		node->hard_heard[tiding->key] = tiding->fence;
 	if (tiding->kind == TIDING_SETTLED)
 		listener.settled(listener.impl, key->bytes, key->len, tiding->fence);
 	else
@@ -76,6 +113,8 @@ static void on_letter(struct errand *errand)
 		return;
 	if (tiding.kind == TIDING_BEAT)
 		hear_beat(&node->post, &tiding);
+	else if (tiding.kind == TIDING_EPOCH)
+		post_take_epoch(&node->post, tiding.key, tiding.told_us, tiding.spread_us);
 	else
 		hear(node, &tiding);
 }

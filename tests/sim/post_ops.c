@@ -30,10 +30,18 @@ static struct moments moments_of(struct post *post)
 				 .local_us = post_local(post) };
 }
 
+/* The judge is to know whose ages are in doubt. */
+static void note_doubt(struct post *post)
+{
+	if (era_jump_to_tell(&post->era, post_local(post)) != 0)
+		post->node->doubted_us = post->node->fleet->vtime.now_us;
+}
+
 void post_op_leaves(struct post *post, struct store_op *op)
 {
 	struct moments moments = moments_of(post);
 	moments_leave(&moments, op);
+	note_doubt(post);
 }
 
 static void permit_comes(struct post *post, struct store_op *op, int64_t offset_us)
@@ -54,6 +62,10 @@ void post_op_comes(struct post *post, struct store_op *op, const struct store_op
 {
 	struct moments moments = moments_of(post);
 	moments_come(&moments, op, from);
+	note_doubt(post);
+	if (op->verb == STORE_EPOCH)
+		op->moment_us = post_take_epoch(post, (int)op->key.keyspace->index, from->moment_us,
+						op->length_us);
 	if (op->verb == STORE_PERMIT && op->outcome == STORE_DONE)
 		permit_comes(post, op, offset_us);
 }

@@ -7,7 +7,8 @@
 
 enum {
 	ATTEMPTS = 2,
-	REFUSED_US = MS, /* a connection that nobody takes fails so soon */
+	REFUSED_US = MS,        /* a connection that nobody takes fails so soon */
+	SLOW_WAY_US = 100 * MS, /* a message that takes longer may cost a lease */
 };
 
 /* One way to the store and back. A second attempt is what a new connection repeats, or an old one
@@ -28,6 +29,7 @@ struct parcel {
 	struct store_op *op;
 	enum store_verb verb; /* of an operation or amend */
 	struct key key;
+	uint64_t token;
 	char key_bytes[24];
 	struct caller caller;
 	bool sent, answered;
@@ -56,8 +58,19 @@ static void parcel_unref(struct parcel *parcel)
 	for (int i = 0; i < ATTEMPTS; i++) {
 		value_unref(parcel->attempts[i].op.entry.value);
 		value_unref(parcel->attempts[i].op.failure.text);
+		free(parcel->attempts[i].receipt.epochs);
 	}
 	free(parcel);
+}
+
+/* The judge is to know which flights the store was away for, and which leases may lapse. */
+static void note_astray(const struct parcel *parcel)
+{
+	struct fleet *fleet = parcel->post->node->fleet;
+	if (parcel->key.len == 0 || parcel->verb == STORE_EPOCH)
+		return;
+	int key = scene_find(&fleet->scene, parcel->key_bytes, parcel->key.len);
+	judge_on_astray(&fleet->judge, key, parcel->token);
 }
 
 /* ---- answers ------------------------------------------------------------------------------ */
@@ -70,6 +83,8 @@ static void parcel_answer(struct parcel *parcel, const struct attempt *attempt,
 	if (parcel->answered)
 		return;
 	parcel->answered = true;
+	if (error != STORE_ERROR_NONE)
+		note_astray(parcel);
 	list_remove(parcel->sent ? &post->unanswered : &post->waiting, &parcel->node);
 	if (parcel->overdue.node) {
 		node_cancel(&parcel->overdue);
@@ -132,8 +147,13 @@ static enum store_error execute_op(struct attempt *attempt)
 	struct shared *shared = &parcel->post->node->fleet->shared;
 	if (shared->readonly && attempt->op.verb != STORE_LOAD)
 		return STORE_ERROR_READONLY;
+	if (shared->full && (attempt->op.verb == STORE_LEASE || attempt->op.verb == STORE_SAVE))
+		return STORE_ERROR_OOM; /* the other scripts allow-oom */
 	struct value *value = attempt->op.entry.value, *text = attempt->op.failure.text;
 	shared_execute(shared, &attempt->op, &parcel->caller);
+	if (attempt->op.verb == STORE_EPOCH)
+		judge_on_epoch(&shared->fleet->judge, (int)attempt->op.key.keyspace->index,
+			       &(struct epoch){ attempt->op.moment_us, attempt->op.length_us });
 	trace(shared->fleet,
 	      "node=%d ev=%s key=%s token=%" PRIx64 " outcome=%d fence=%" PRIu64 " left=%" PRId64,
 	      parcel->caller.node, store_verb_name(attempt->op.verb), parcel->key_bytes,
@@ -153,7 +173,8 @@ static enum store_error execute(struct attempt *attempt)
 	struct shared *shared = &parcel->post->node->fleet->shared;
 	bool is_op = parcel->cargo == CARGO_OP || parcel->cargo == CARGO_AMEND;
 	bool ages = is_op ? parcel->verb != STORE_LOAD && parcel->verb != STORE_FREE
-			  : parcel->cargo == CARGO_PLACE || parcel->cargo == CARGO_BEAT;
+			  : parcel->cargo == CARGO_PLACE || parcel->cargo == CARGO_BEAT ||
+				    parcel->cargo == CARGO_EPOCHS;
 	if (ages && shared_now(shared) > parcel->deadline_us)
 		return STORE_ERROR_LATE;
 	if (is_op)
@@ -179,10 +200,17 @@ static void on_arrival(struct timer *timer)
 	bool arrives = !node->fleet->shared.down && !post->cut;
 	if (arrives)
 		attempt->error = execute(attempt);
-	if (arrives && !weather_loses(weather) && parcel->caller.life == node->life &&
-	    node->state != NODE_DOWN)
-		node_at(node, &attempt->answer, vtime_of(post)->now_us + weather_delay(weather),
-			on_answer, on_answer_drop);
+	/* What comes once more may take again what was given back: it lapses. */
+	if (arrives && attempt != &parcel->attempts[0])
+		note_astray(parcel);
+	int64_t delay_us = weather_delay(weather);
+	bool answers = arrives && !weather_loses(weather) && parcel->caller.life == node->life &&
+		       node->state != NODE_DOWN;
+	if (!parcel->answered && (!answers || delay_us > SLOW_WAY_US || attempt->error))
+		note_astray(parcel);
+	if (answers)
+		node_at(node, &attempt->answer, vtime_of(post)->now_us + delay_us, on_answer,
+			on_answer_drop);
 	else
 		parcel_unref(parcel);
 }
@@ -191,9 +219,17 @@ static void attempt_send(struct attempt *attempt, int64_t delay_us)
 {
 	struct parcel *parcel = attempt->parcel;
 	struct post *post = parcel->post;
-	if (post->cut || weather_loses(weather_of(post)))
+	bool lost = post->cut || weather_loses(weather_of(post));
+	if (lost || delay_us > SLOW_WAY_US)
+		note_astray(parcel);
+	if (lost)
 		return;
 	parcel->refs++;
+	if (parcel->cargo == CARGO_EPOCHS) {
+		attempt->receipt.epochs = calloc(KEYSPACES, sizeof(*attempt->receipt.epochs));
+		CHECK(attempt->receipt.epochs);
+		post_write_epochs(post, attempt->receipt.epochs);
+	}
 	if (parcel->op) {
 		attempt->op = *parcel->op;
 		attempt->op.key = parcel->key;
@@ -243,6 +279,7 @@ static struct parcel *parcel_create(struct post *post, enum cargo cargo, struct 
 	if (sent->key.len > 0)
 		memcpy(parcel->key_bytes, sent->key.bytes, sent->key.len);
 	parcel->verb = sent->verb;
+	parcel->token = sent->token;
 	parcel->key = sent->key;
 	parcel->key.bytes = parcel->key_bytes;
 	for (int i = 0; i < ATTEMPTS && amend; i++) {
@@ -265,6 +302,7 @@ void post_send_op(struct post *post, struct store_op *op)
 void post_send_later(struct post *post, struct store_op *op)
 {
 	struct parcel *parcel = parcel_create(post, CARGO_OP, op, NULL);
+	note_astray(parcel);
 	list_push_back(&post->waiting, &parcel->node);
 	parcel->refs++;
 	node_at(post->node, &parcel->overdue, vtime_of(post)->now_us + POST_CONTROL_US, on_overdue,

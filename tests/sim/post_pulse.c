@@ -1,6 +1,7 @@
 /* What the daemon asks the store for itself, in the order of store/pulse.c: the time each second,
- * its place each half second, the heartbeat if it is the one that publishes or nobody does, and the
- * amends. On a new connection the time and the place come first.
+ * its place each half second, the epochs where one may have been missed, the heartbeat if it is the
+ * one that publishes or nobody does, and the amends. On a new connection the time, the place and
+ * the epochs come first.
  */
 #include "base/check.h"
 #include "fleet.h"
@@ -69,6 +70,10 @@ static void on_tick(struct errand *errand)
 		post->successor_due_us = INT64_MAX;
 		ask(post, CARGO_SUCCESSOR);
 	}
+	if (!post->asked[CARGO_EPOCHS] && post->epochs_due) {
+		post->epochs_due = false;
+		ask(post, CARGO_EPOCHS);
+	}
 	if (beat_is_due(post, now_us)) {
 		post->beat_due_us = now_us + beat_interval_us(post);
 		ask(post, CARGO_BEAT);
@@ -100,6 +105,31 @@ void post_pulse_close(struct post *post)
 
 /* ---- at the store ------------------------------------------------------------------------- */
 
+static void execute_clock(struct post *post, const struct caller *caller,
+			  struct shared_time *ret_time)
+{
+	struct fleet *fleet = post->node->fleet;
+	uint32_t era = fleet->shared.data.era;
+	*ret_time =
+		shared_time(&fleet->shared, caller, era_jump_to_tell(&post->era, post_local(post)));
+	if (ret_time->era == era || ret_time->jump_us == 0)
+		return;
+	judge_on_era(&fleet->judge, ret_time->jump_us);
+	trace(fleet, "ev=era number=%u jump=%" PRId64, ret_time->era, ret_time->jump_us);
+}
+
+/* What the daemon knows is written back, and all are given. */
+static void execute_epochs(struct fleet *fleet, struct epochs *epochs)
+{
+	for (int i = 0; i < KEYSPACES; i++) {
+		for (uint32_t j = 0; j < epochs[i].count; j++)
+			shared_know_epoch(&fleet->shared, fleet->scene.policies[i].name,
+					  epochs[i].at[j].moment_us, epochs[i].at[j].spread_us);
+		epochs[i] = fleet->shared.data.epochs[i];
+	}
+	judge_on_epochs_kept(&fleet->judge);
+}
+
 bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller *caller,
 			struct receipt *ret_receipt)
 {
@@ -109,8 +139,10 @@ bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller
 	case CARGO_AMEND:
 		return false;
 	case CARGO_CLOCK:
-		ret_receipt->time =
-			shared_time(shared, caller, era_jump_to_tell(&post->era, post_local(post)));
+		execute_clock(post, caller, &ret_receipt->time);
+		return true;
+	case CARGO_EPOCHS:
+		execute_epochs(post->node->fleet, ret_receipt->epochs);
 		return true;
 	case CARGO_PLACE:
 		ret_receipt->place = shared_place(shared, caller, &ret_receipt->yes);
@@ -152,10 +184,15 @@ static void clock_done(struct post *post, const struct receipt *receipt, int64_t
 	int64_t jump_us = fleet_clock_sample(&post->clock, sent_us, now_us, time->now_us);
 	post->clock_due_us = now_us + CLOCK_US;
 	if (jump_us != 0) {
+		trace(post->node->fleet, "node=%d ev=jump by=%" PRId64, post->node->number,
+		      jump_us);
 		era_saw_jump(&post->era, jump_us, now_us);
+		judge_on_seen_jump(&post->node->fleet->judge, jump_us);
 		post->clock_due_us = now_us;
 	}
-	era_adopt(&post->era, time->era, time->since_us, time->jump_us);
+	if (post->era.number == 0)
+		post->node->unsettled = post->node->fleet->judge.jumped;
+	era_adopt(&post->era, time->era, time->since_us, time->jump_us, now_us);
 	if (post->state == POST_GREETING)
 		ask_place(post);
 }
@@ -169,6 +206,17 @@ static void place_done(struct post *post, const struct receipt *receipt)
 	if (receipt->place != PLACE_NONE) {
 		node->kept_place = receipt->place; /* what the state folder keeps */
 		node->kept_life = node->life;
+	}
+	if (post->state == POST_GREETING)
+		ask(post, CARGO_EPOCHS);
+}
+
+static void epochs_done(struct post *post, const struct receipt *receipt)
+{
+	for (int i = 0; i < KEYSPACES; i++) {
+		const struct epochs *epochs = &receipt->epochs[i];
+		for (uint32_t j = 0; j < epochs->count; j++)
+			post_take_epoch(post, i, epochs->at[j].moment_us, epochs->at[j].spread_us);
 	}
 	post_ready(post);
 }
@@ -191,6 +239,9 @@ static void failed(struct post *post, enum cargo cargo, enum store_error error)
 		post->place_due_us = post_local(post) + PLACE_BEAT_US;
 		if (!store_error_is_doubtful(error))
 			place_not_taken(&post->place);
+		break;
+	case CARGO_EPOCHS:
+		post->epochs_due = true;
 		break;
 	case CARGO_SUCCESSOR:
 		post->successor_due_us = post_local(post) + SUCCESSION_US;
@@ -224,6 +275,9 @@ void post_pulse_done(struct post *post, enum cargo cargo, const struct receipt *
 	case CARGO_PLACE:
 		post->place_due_us = post_local(post) + PLACE_BEAT_US;
 		place_done(post, receipt);
+		break;
+	case CARGO_EPOCHS:
+		epochs_done(post, receipt);
 		break;
 	case CARGO_BEAT:
 		post->is_beating = receipt->yes;

@@ -21,6 +21,8 @@
 	X(PAUSE, pause, "a daemon stops, and later goes on as if nothing had been")                \
 	X(RESTART, restart, "a daemon is stopped in good order, and started again")                \
 	X(DELAY, delay, "what goes between a daemon and the store takes long")                     \
+	X(REORDER, reorder,                                                                        \
+	  "what goes between a daemon and the store overtakes what was sent before")               \
 	X(LOSS, loss, "what goes between a daemon and the store is lost, either way")              \
 	X(DOUBLE, double, "the store does twice, or tells twice, what it should do or tell once")  \
 	X(CUT, cut, "some daemons and the store do not reach each other")                          \
@@ -28,14 +30,19 @@
 	X(STALL, stall, "the store stops, and later carries out what it was sent meanwhile")       \
 	X(FLUSH, flush, "the store forgets everything")                                            \
 	X(FAILOVER, failover, "the store's last writes are lost")                                  \
+	X(JUMP, jump, "the store fails over, losing nothing, to a server with another clock")      \
 	X(EVICT, evict, "the store forgets some keys' entries or claims")                          \
 	X(READONLY, readonly, "the store takes no writes")                                         \
+	X(OOM, oom, "the store is out of memory: it gives no leases and takes no entries")         \
+	X(EPOCH, epoch, "a keyspace's entries are invalidated, spread over a time")                \
 	X(SLOW, slow, "builds take long")                                                          \
 	X(HANG, hang, "builds do not end before their limit")                                      \
 	X(ERROR, error, "builds fail")                                                             \
 	X(REFUSE, refuse, "the origin takes no connections")                                       \
 	X(CRASH, crash, "the origin breaks all connections, its statements end")                   \
 	X(DROP, drop, "connections to the origin break, its statements go on for a while")         \
+	X(LAG, lag, "the origin is read from a standby that lags, and then catches up at once")    \
+	X(PROMOTE, promote, "the origin fails over to a replica: the last commits are lost")       \
 	X(SKEW, skew, "hosts' clocks drift, and show the wrong time of day")                       \
 	X(LEAVE, leave, "clients go away while they wait")
 

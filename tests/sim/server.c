@@ -72,6 +72,9 @@ static void finish_part(const struct statement *statement, const struct part *pa
 	build->status = part->status;
 	if (part->text)
 		build->text = value_create(part->text, strlen(part->text));
+	if (build->outcome == BUILD_ROW || build->outcome == BUILD_NO_ROW)
+		build->history =
+			judge_record(&statement->server->fleet->judge, part->record)->history;
 	if (build->outcome == BUILD_ROW)
 		fill_row(statement, part, build);
 	judge_on_built(&statement->server->fleet->judge, part->record, build->outcome);
@@ -205,7 +208,9 @@ static void read_part(struct statement *statement, struct part *part, int64_t no
 	if (part->outcome == BUILD_KEY_HELD)
 		return;
 	part->holds_key = part->lock_key;
-	struct reading read = database_read(&fleet->database, part->key, now_us);
+	const struct database *database = &fleet->database;
+	struct reading read =
+		database_read(database, part->key, database_position(database, now_us));
 	judge_on_read(&fleet->judge, part->record, &read);
 	decide_part(part, read.exists ? BUILD_ROW : BUILD_NO_ROW, STATUS_OK, NULL);
 }

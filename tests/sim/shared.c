@@ -9,7 +9,7 @@ enum {
 
 int64_t shared_now(const struct shared *shared)
 {
-	return FLEET_EPOCH_US + shared->fleet->vtime.now_us;
+	return FLEET_EPOCH_US + shared->ahead_us + shared->fleet->vtime.now_us;
 }
 
 /* ---- records ----------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ static void grant_lease(struct shared *shared, struct shared_key *key, struct st
 {
 	struct shared_claim *claim = &key->claim;
 	int64_t now_us = shared_now(shared);
-	judge_on_leased(&shared->fleet->judge, number_of(shared, key), caller->node, op);
+	judge_on_leased(&shared->fleet->judge, number_of(shared, key), caller, op);
 	claim->fence = claim->lease_fence = op->fence = fence_after(key, op->known_fence, now_us);
 	claim->token = op->token;
 	claim->granted_at_us = now_us;
@@ -370,6 +370,8 @@ static void do_invalidate(struct shared *shared, struct store_op *op)
 	if (key->has_entry)
 		entry_soft_expire(&key->entry, now_us,
 				  op->hard ? 0 : policy_of(shared, key)->stale_us);
+	if (key->has_entry && op->hard)
+		key->entry.stale_until_us = key->entry.fresh_until_us;
 	/* A build that was under way at a hard change stays forbidden when a soft one follows. */
 	bool under_hard = claim->hard && shared_lease_left(claim, now_us) > 0 &&
 			  claim->floor >= claim->lease_fence;

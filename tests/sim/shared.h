@@ -69,13 +69,18 @@ struct shared_data {
 	int64_t history_built_us;
 };
 
+enum { SHARED_CLOCKS_MAX = 1000 };
+
 struct fleet;
 struct shared {
 	struct fleet *fleet;
 	struct shared_data data;
 	uint64_t run; /* another number for each start and failover */
 	bool evicts;  /* this run has evicted something */
-	bool down, stalled, readonly;
+	bool down, stalled, readonly, full;
+	int64_t ahead_us; /* its clock, of FLEET_EPOCH_US */
+	int64_t clocks_us[SHARED_CLOCKS_MAX];
+	uint32_t clocks_count; /* what it was ahead before */
 };
 
 /* Who calls: part of the scripts' arguments. */
@@ -118,6 +123,9 @@ void shared_close(struct shared *shared);
 
 int64_t shared_now(const struct shared *shared);
 
+/* How wrong somebody is about the store's clock, or one that it had before a jump. */
+int64_t shared_clock_error(const struct shared *shared, int64_t clock_us);
+
 /* Carries out one operation: the script of that name. Parts of the answer are counted: the
    caller's. */
 void shared_execute(struct shared *shared, struct store_op *op, const struct caller *caller);
@@ -147,6 +155,7 @@ void shared_free_before(struct shared *shared, const struct caller *caller);
 void shared_sweep(struct shared *shared);
 
 /* Faults. A copy is what a replica has; restoring it is the failover, which is also a restart. */
+void shared_jump(struct shared *shared, int64_t jump_us);
 void shared_restart(struct shared *shared);
 void shared_flush(struct shared *shared);
 void shared_forget(struct shared *shared, enum shared_part part, int key);

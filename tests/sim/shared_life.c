@@ -125,6 +125,24 @@ void shared_copy(const struct shared *shared, struct shared_data *ret_data)
 	}
 }
 
+void shared_jump(struct shared *shared, int64_t jump_us)
+{
+	CHECK(shared->clocks_count < SHARED_CLOCKS_MAX);
+	shared->clocks_us[shared->clocks_count++] = shared->ahead_us;
+	shared->ahead_us += jump_us;
+}
+
+int64_t shared_clock_error(const struct shared *shared, int64_t clock_us)
+{
+	int64_t now_us = shared_now(shared), least_us = llabs(clock_us - now_us);
+	for (uint32_t i = 0; i < shared->clocks_count; i++) {
+		int64_t was_us = now_us - shared->ahead_us + shared->clocks_us[i];
+		if (llabs(clock_us - was_us) < least_us)
+			least_us = llabs(clock_us - was_us);
+	}
+	return least_us;
+}
+
 void shared_restart(struct shared *shared)
 {
 	shared->run++;
@@ -150,7 +168,10 @@ int shared_leases(const struct shared *shared)
 int shared_slots(const struct shared *shared)
 {
 	int slots = 0;
-	for (int i = 0; i < shared->fleet->scene.concurrency; i++)
-		slots += shared->data.slots[i].until_us > shared_now(shared);
+	int64_t now_us = shared_now(shared);
+	for (int i = 0; i < shared->fleet->scene.concurrency; i++) {
+		const struct shared_slot *slot = &shared->data.slots[i];
+		slots += slot->until_us > now_us && slot->start_us <= now_us + SECOND;
+	}
 	return slots;
 }

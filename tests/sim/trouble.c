@@ -3,7 +3,12 @@
 #include "base/check.h"
 #include "fleet.h"
 
-enum { TRY_AGAIN_US = 50 * MS };
+enum {
+	TRY_AGAIN_US = 50 * MS,
+	JUMP_LEAST_US = 1500 * MS,
+	JUMPS_APART_US = 15 * SECOND,
+	LOST_COMMITS_US = 2 * SECOND
+};
 
 /* ---- daemons ------------------------------------------------------------------------------ */
 
@@ -72,6 +77,17 @@ static bool delay_ends(struct trouble_source *source)
 	return true;
 }
 
+static void reorder(struct trouble_source *source)
+{
+	source->fleet->weather.reorders = true;
+}
+
+static bool reorder_ends(struct trouble_source *source)
+{
+	source->fleet->weather.reorders = false;
+	return true;
+}
+
 static void lose(struct trouble_source *source)
 {
 	source->fleet->weather.losses = true;
@@ -124,13 +140,19 @@ static void break_connections(struct trouble_source *source)
 			post_break(&fleet->nodes[i].post);
 }
 
+static void flush(struct trouble_source *source)
+{
+	shared_flush(&source->fleet->shared);
+	judge_on_epochs_kept(&source->fleet->judge);
+}
+
 static void go_down(struct trouble_source *source)
 {
 	source->fleet->shared.down = true;
 	shared_restart(&source->fleet->shared);
 	break_connections(source);
 	if (draw_chance(&source->rng, 0.5))
-		shared_flush(&source->fleet->shared);
+		flush(source);
 }
 
 static bool come_up(struct trouble_source *source)
@@ -147,6 +169,7 @@ static void stall(struct trouble_source *source)
 static bool stall_ends(struct trouble_source *source)
 {
 	source->fleet->shared.stalled = false;
+	judge_on_hindered(&source->fleet->judge, -1);
 	return true;
 }
 
@@ -161,15 +184,59 @@ static bool take_writes(struct trouble_source *source)
 	return true;
 }
 
-static void flush(struct trouble_source *source)
+static void fill(struct trouble_source *source)
 {
-	shared_flush(&source->fleet->shared);
+	source->fleet->shared.full = true;
+}
+
+static bool fill_ends(struct trouble_source *source)
+{
+	source->fleet->shared.full = false;
+	return true;
+}
+
+/* Seconds, or most of a day. */
+static void jump(struct trouble_source *source)
+{
+	int64_t most_us = draw_chance(&source->rng, 0.7) ? 30 * SECOND : 70000 * (int64_t)SECOND;
+	struct shared *shared = &source->fleet->shared;
+	int64_t jump_us, now_us = source->fleet->vtime.now_us;
+	/* By then all have heard of the one before: eras do not tell of two at once. */
+	if (shared->clocks_count > 0 && now_us - source->replica_us < JUMPS_APART_US)
+		return;
+	source->replica_us = now_us;
+	/* Two that come to less than a second are none to who was away meanwhile. */
+	do {
+		jump_us = rng_between(&source->rng, JUMP_LEAST_US, most_us);
+		if (draw_chance(&source->rng, 0.5))
+			jump_us = -jump_us;
+	} while (shared_clock_error(shared, shared_now(shared) + jump_us) < JUMP_LEAST_US);
+	shared_restart(shared);
+	shared_jump(shared, jump_us);
+	/* By the new clock all leases have lapsed, or begin in the future. */
+	judge_on_forgotten(&source->fleet->judge, -1);
+	judge_on_jump(&source->fleet->judge);
+	break_connections(source);
+}
+
+static void end_freshness(struct trouble_source *source)
+{
+	int keyspace = (int)rng_between(&source->rng, 0, KEYSPACES - 1);
+	int64_t spread_us =
+		draw_chance(&source->rng, 0.3) ? 0 : rng_between(&source->rng, 0, 4 * SECOND);
+	struct node *node = draw_node(source);
+	if (node->open && node->state == NODE_UP && !node->paused)
+		crowd_invalidate_keyspace(node, keyspace, spread_us);
 }
 
 static void evict(struct trouble_source *source)
 {
 	double share = 0.1 + 0.5 * rng_unit(&source->rng);
+	struct shared_data *data = &source->fleet->shared.data;
+	uint32_t era = data->era;
 	shared_evict(&source->fleet->shared, &source->rng, share);
+	data->era = era; /* as with a failover */
+	judge_on_epochs_kept(&source->fleet->judge);
 }
 
 /* From here on the replica hears nothing; at the end it is the store. */
@@ -179,10 +246,20 @@ static void part_from_replica(struct trouble_source *source)
 	source->replica_us = source->fleet->vtime.now_us;
 }
 
+/* The era is not lost: that would take two failovers, the first to another clock, within the time
+   that writes take to the replica; its number would come again, for another clock. */
 static bool fail_over(struct trouble_source *source)
 {
-	shared_restore(&source->fleet->shared, &source->replica);
-	judge_on_rolled_back(&source->fleet->judge, source->replica_us);
+	struct fleet *fleet = source->fleet;
+	struct shared_data *data = &fleet->shared.data, *replica = &source->replica;
+	if (replica->era != data->era) {
+		replica->era = data->era;
+		replica->era_since_us = data->era_since_us;
+		replica->era_jump_us = data->era_jump_us;
+	}
+	shared_restore(&fleet->shared, replica);
+	judge_on_rolled_back(&fleet->judge, source->replica_us);
+	judge_on_epochs_kept(&fleet->judge);
 	break_connections(source);
 	return true;
 }
@@ -244,6 +321,28 @@ static void drop(struct trouble_source *source)
 	server_drop(&source->fleet->server, 0.1 + 0.9 * rng_unit(&source->rng));
 }
 
+static void lag(struct trouble_source *source)
+{
+	database_lag(&source->fleet->database);
+}
+
+static bool catch_up(struct trouble_source *source)
+{
+	database_catch_up(&source->fleet->database);
+	return true;
+}
+
+/* The replica lacks what was committed last, and all connections break. */
+static void promote(struct trouble_source *source)
+{
+	struct fleet *fleet = source->fleet;
+	int64_t now_us = fleet->vtime.now_us;
+	int64_t since_us = now_us - rng_between(&source->rng, 0, LOST_COMMITS_US);
+	int64_t position_us = database_position(&fleet->database, now_us);
+	crash(source);
+	database_promote(&fleet->database, since_us < position_us ? since_us : position_us);
+}
+
 /* ---- clients ------------------------------------------------------------------------------ */
 
 static void leave(struct trouble_source *source)
@@ -273,6 +372,7 @@ static const struct kind {
 	[TROUBLE_PAUSE] = { OF_NODES, pause_one, resume, 8 * SECOND, 3 * SECOND },
 	[TROUBLE_RESTART] = { OF_NODES, stop_one, start_again, 3 * SECOND, 6 * SECOND },
 	[TROUBLE_DELAY] = { OF_STORE, delay, delay_ends, 6 * SECOND, 4 * SECOND },
+	[TROUBLE_REORDER] = { OF_STORE, reorder, reorder_ends, 6 * SECOND, 4 * SECOND },
 	[TROUBLE_LOSS] = { OF_STORE, lose, lose_ends, 6 * SECOND, 4 * SECOND },
 	[TROUBLE_DOUBLE] = { OF_STORE, repeat, repeat_ends, 6 * SECOND, 4 * SECOND },
 	[TROUBLE_CUT] = { OF_STORE, cut, cut_ends, 10 * SECOND, 8 * SECOND },
@@ -282,12 +382,17 @@ static const struct kind {
 	[TROUBLE_FAILOVER] = { OF_STORE, part_from_replica, fail_over, 1500 * MS, 8 * SECOND },
 	[TROUBLE_EVICT] = { OF_STORE, evict, NULL, 1, 2 * SECOND },
 	[TROUBLE_READONLY] = { OF_STORE, refuse_writes, take_writes, 6 * SECOND, 8 * SECOND },
+	[TROUBLE_JUMP] = { OF_STORE, jump, NULL, 1, 12 * SECOND },
+	[TROUBLE_OOM] = { OF_STORE, fill, fill_ends, 6 * SECOND, 8 * SECOND },
+	[TROUBLE_EPOCH] = { OF_NODES, end_freshness, NULL, 1, 4 * SECOND },
 	[TROUBLE_SLOW] = { OF_ORIGIN, slow, slow_ends, 8 * SECOND, 6 * SECOND },
 	[TROUBLE_HANG] = { OF_ORIGIN, hang, hang_ends, 5 * SECOND, 6 * SECOND },
 	[TROUBLE_ERROR] = { OF_ORIGIN, err, err_ends, 4 * SECOND, 6 * SECOND },
 	[TROUBLE_REFUSE] = { OF_ORIGIN, refuse, refuse_ends, 4 * SECOND, 8 * SECOND },
 	[TROUBLE_CRASH] = { OF_ORIGIN, crash, refuse_ends, 2 * SECOND, 8 * SECOND },
 	[TROUBLE_DROP] = { OF_ORIGIN, drop, NULL, 1, 3 * SECOND },
+	[TROUBLE_LAG] = { OF_ORIGIN, lag, catch_up, 5 * SECOND, 6 * SECOND },
+	[TROUBLE_PROMOTE] = { OF_ORIGIN, promote, refuse_ends, 2 * SECOND, 12 * SECOND },
 	[TROUBLE_SKEW] = { OF_NODES, skew, NULL, 1, 3 * SECOND },
 	[TROUBLE_LEAVE] = { OF_NODES, leave, leave_ends, 5 * SECOND, 4 * SECOND },
 };

@@ -18,7 +18,7 @@ struct trouble_source {
 	bool on;                    /* it lasts */
 	int node;                   /* whom it has hit */
 	struct shared_data replica; /* FAILOVER: what the replica has */
-	int64_t replica_us;
+	int64_t replica_us;         /* since when; JUMP: of the last */
 };
 
 struct troubles {

@@ -1,6 +1,12 @@
 #include "weather.h"
 
-enum { HOLD_LEAST_US = MS, HOLD_MOST_US = 5 * MS, LATE_MEAN_US = 80 * MS, LATE_MOST_US = SECOND };
+enum {
+	HOLD_LEAST_US = MS,
+	HOLD_MOST_US = 5 * MS,
+	LATE_MEAN_US = 80 * MS,
+	LATE_MOST_US = SECOND,
+	APART_US = 30 * MS
+};
 
 void weather_init(struct weather *weather, const struct scene *scene, struct vtime *vtime)
 {
@@ -13,6 +19,8 @@ int64_t weather_delay(struct weather *weather)
 	int64_t delay_us = rng_between(&weather->rng, 50, 400);
 	if (weather->delays && draw_chance(&weather->rng, 0.2))
 		delay_us += draw_exponential(&weather->rng, LATE_MEAN_US);
+	if (weather->reorders)
+		delay_us += rng_between(&weather->rng, 0, APART_US);
 	return delay_us < LATE_MOST_US ? delay_us : LATE_MOST_US;
 }
 

@@ -1,4 +1,8 @@
-/* The weather on the way between daemons and store: how long messages take, which are lost. */
+/* The weather on the way between daemons and store: how long messages take, which are lost.
+ *
+ * Each operation goes its own way, so they overtake each other even in good weather, as over a
+ * daemon's connections; what the store tells comes over one, and keeps its order (post_news.c).
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +14,7 @@ struct weather {
 	struct vtime *vtime;
 	struct rng rng;
 	/* Set by trouble.c while it is bad. */
-	bool delays, losses, doubles;
+	bool delays, losses, doubles, reorders;
 };
 
 void weather_init(struct weather *weather, const struct scene *scene, struct vtime *vtime);

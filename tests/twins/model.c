@@ -52,9 +52,10 @@ void fleet_tell(struct fleet *fleet, const struct tiding *tiding)
 	tidings.at[tidings.count++] = *tiding;
 }
 
-void judge_on_leased(struct judge *judge, int key, int node, const struct store_op *op)
+void judge_on_leased(struct judge *judge, int key, const struct caller *caller,
+		     const struct store_op *op)
 {
-	(void)judge, (void)key, (void)node, (void)op;
+	(void)judge, (void)key, (void)caller, (void)op;
 }
 
 void judge_on_settled(struct judge *judge, int key, uint64_t token)

@@ -18,7 +18,8 @@ if now > deadline then return { 'late' } end
 local entry, claim = entry_read(KEYS[1]), claim_read(KEYS[2], now)
 
 if entry then
-	entry_soft_expire(entry, now, hard and now or now + stale)
+	-- A hard change ends both at once: so it is known as one also by who goes by another clock.
+	entry_soft_expire(entry, now, hard and math.min(now, entry.fresh_until) or now + stale)
 	redis.call('SETRANGE', KEYS[1], 0, entry_header(entry))
 end
 -- A build that was under way at a hard change stays forbidden when a soft one follows.
