@@ -190,8 +190,6 @@ static void check_changes(const struct told *told)
 			continue;
 		if (told->fresh && !is_excused(told))
 			fail(told, "no rollback", "fresh from before a change");
-		if (change->hard && told->node->hard_heard[told->key] >= change->floor)
-			fail(told, "no rollback", "stale from before a hard change it was told of");
 		if (change->hard && !judge_store_troubled(judge, change->at_us - SECOND) &&
 		    !judge_node_troubled(judge, told->node->number, change->at_us - SECOND))
 			fail(told, "no rollback", "stale from before a hard change");

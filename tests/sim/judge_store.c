@@ -67,7 +67,8 @@ void judge_on_hindered(struct judge *judge, int node)
    which nothing but these can make it do: this is the one build more that each may cost. */
 static void check_lost_lease(struct judge *judge, int key, const struct lease *last)
 {
-	if (last->settled || last->lost || last->hindered)
+	if (last->settled || last->lost || last->hindered ||
+	    judge_store_troubled(judge, last->at_us))
 		return;
 	judge_fail(judge, "one build: each lease comes back", "key=%s node=%d leased=%.6f",
 		   judge->fleet->scene.keys[key].bytes, last->node, (double)last->at_us / SECOND);
@@ -92,12 +93,11 @@ void judge_on_asked(struct judge *judge, struct node *node, const struct store_o
 {
 	if (op->verb == STORE_LEASE) {
 		const struct flight *flight = container_of(op, struct flight, op);
-		if (flight_is_background(flight, node_clock(node)))
+		/* Who boards a batch that is there takes no room. */
+		bool alone = !flight->batch || flight->batch->members.count <= 1;
+		if (alone && flight_is_background(flight, node_clock(node)))
 			check_background(judge, node, FLIGHT_QUEUED, flight->priority,
 					 flight->batch);
-	} else if (op->verb == STORE_PERMIT && op->background) {
-		const struct batch *batch = container_of(op, struct batch, op);
-		check_background(judge, node, FLIGHT_PERMITTING, batch->priority, batch);
 	}
 }
 
@@ -133,6 +133,8 @@ bool judge_knew_better(const struct judge *judge, int key, uint64_t newer_than,
 	const struct key_history *history = &judge->keys[key];
 	if (newer_than < entry->fence)
 		return false;
+	if (judge_store_troubled(judge, judge->fleet->vtime.now_us - CAUSE_US))
+		return true;
 	for (uint32_t i = history->builds_count; i-- > 0;) {
 		const struct build_record *its = &judge->builds[history->builds[i]];
 		bool brought =

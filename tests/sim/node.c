@@ -214,7 +214,6 @@ void node_start(struct node *node)
 	node->unsettled = false;
 	node->open = false;
 	memset(node->seen, 0, sizeof(node->seen));
-	memset(node->hard_heard, 0, sizeof(node->hard_heard));
 	post_open(&node->post, node, node->kept_place, node->kept_life);
 	open_core(node);
 	struct store shared = post_iface(&node->post), own = memory_store_iface(node->memory);

@@ -70,7 +70,6 @@ struct node {
 	   clients last asked for a newer value, and invalidated, true time. */
 	struct seen seen[CONNECTIONS][KEYS_MAX];
 	int64_t demanded_us[KEYS_MAX], invalidated_us[KEYS_MAX];
-	uint64_t hard_heard[KEYS_MAX]; /* the floor of the last hard change it was told of */
 };
 
 void node_init(struct node *node, struct fleet *fleet, int number);

@@ -82,9 +82,6 @@ static void hear(struct node *node, const struct tiding *tiding)
 	const struct subject *key = &node->fleet->scene.keys[tiding->key];
 	trace(node->fleet, "node=%d ev=%s key=%s fence=%" PRIu64, node->number,
 	      tiding->kind == TIDING_SETTLED ? "settled" : "changed", key->bytes, tiding->fence);
-	if (tiding->kind == TIDING_CHANGED && tiding->hard &&
-	    node->hard_heard[tiding->key] < tiding->fence)
-		node->hard_heard[tiding->key] = tiding->fence;
 	if (tiding->kind == TIDING_SETTLED)
 		listener.settled(listener.impl, key->bytes, key->len, tiding->fence);
 	else
