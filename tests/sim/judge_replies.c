@@ -308,7 +308,8 @@ static void check_without_value(const struct told *told)
 	if (!judge_is_calm(told->judge) || !told->judge->fleet->scene.ample ||
 	    told->query->wait_us == 0)
 		return;
-	if (status == STATUS_TIMEOUT && is_being_built(told))
+	/* Another's build may have ended too late for one of its own to begin in time. */
+	if ((status == STATUS_TIMEOUT || status == STATUS_OVERLOADED) && is_being_built(told))
 		return;
 	if (status == STATUS_ORIGIN_ERROR && is_remembered(told))
 		return;
