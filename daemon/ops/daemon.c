@@ -14,17 +14,16 @@
 #include "base/log.h"
 #include "core/pump.h"
 #include "ops/check.h"
+#include "ops/follower.h"
 #include "ops/metrics.h"
-#include "ops/own_changes.h"
 #include "ops/reload.h"
 #include "ops/service.h"
+#include "ops/stats.h"
 #include "ops/status.h"
 #include "ops/stores.h"
 #include "ops/takeover.h"
-#include "origin/feed.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
-#include "store/changes.h"
 
 enum {
 	DRAIN_MS = 5000,  /* for waiting requests, after SIGTERM */
@@ -53,12 +52,7 @@ struct daemon {
 	struct pool *pool;
 	struct engine *engine;
 	struct pump pump;
-	struct feed *feed;                /* NULL: no keyspace follows changes, or it has ended */
-	bool feed_ends;                   /* it is being closed; another may follow it */
-	const struct policy *feed_policy; /* counted: one of those that the feed was opened with */
-	uint64_t feed_seed;
-	bool has_own_changes; /* for the feed, where nothing is shared: */
-	struct own_changes own_changes;
+	struct follower follower;
 	struct server server;
 	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
 	struct metrics metrics;
@@ -116,58 +110,15 @@ static void host_stopped(void *impl)
 
 /* ---- what the server tells of us ---------------------------------------------------------- */
 
-static void put_redis_stats(struct redis_store *redis, struct stat_sink *sink)
-{
-	struct redis_stats stats;
-	redis_store_stats(redis, &stats);
-	sink->put(sink, "store_up", strcmp(stats.state, "up") == 0);
-	sink->put(sink, "store_rtt_us", stats.rtt_us);
-	sink->put(sink, "store_place", stats.place);
-	sink->put(sink, "store_places_live", stats.places_live);
-	sink->put(sink, "store_alone", stats.alone);
-	sink->put(sink, "store_trusted", stats.trusted);
-	sink->put(sink, "store_clock_apart_us", stats.clock_apart_us);
-	sink->put(sink, "store_waiting", stats.waiting);
-#define X(name, text) sink->put(sink, "store_" #name, (int64_t)stats.name);
-	REDIS_COUNTER_MAP(X)
-#undef X
-	char name[64];
-	for (int i = 0; i < STORE_ERRORS_COUNT; i++) {
-		snprintf(name, sizeof(name), "store_error_%s",
-			 store_error_name((enum store_error)i));
-		sink->put(sink, name, (int64_t)stats.errors[i]);
-	}
-}
-
-static void put_feed_stats(const struct feed *feed, struct stat_sink *sink)
-{
-	struct feed_stats stats;
-	feed_get_stats(feed, &stats);
-	sink->put(sink, "feed_following", stats.following);
-#define X(name) sink->put(sink, "feed_" #name, (int64_t)stats.name);
-	FEED_STAT_MAP(X)
-#undef X
-}
-
 static void about_stats(void *impl, struct stat_sink *sink)
 {
 	struct daemon *daemon = impl;
-	const struct pool_counters *counters = pool_counters(daemon->pool);
-#define X(name, text) sink->put(sink, "origin_" #name, (int64_t)counters->name);
-	POOL_GAUGE_MAP(X)
-	POOL_COUNTER_MAP(X)
-#undef X
-	const struct origin_policy *origin = &daemon->config->origin;
-	sink->put(sink, "origin_fleet", origin->fleet);
-	sink->put(sink, "origin_concurrency", origin->concurrency);
-	sink->put(sink, "origin_budget_per_min", (int64_t)(origin->budget_per_s * 60 + 0.5));
 	sink->put(sink, "reloads", (int64_t)daemon->reloads);
 	sink->put(sink, "reloads_refused", (int64_t)daemon->reloads_refused);
-	sink->put(sink, "claims", memory_store_claims(daemon->stores.memory));
-	if (daemon->feed)
-		put_feed_stats(daemon->feed, sink);
-	if (daemon->stores.redis)
-		put_redis_stats(daemon->stores.redis, sink);
+	stats_put_origin(&daemon->config->origin, daemon->pool, sink);
+	stats_put_stores(&daemon->stores, sink);
+	if (daemon->follower.feed)
+		stats_put_feed(daemon->follower.feed, sink);
 }
 
 static bool is_served(const struct statement *statement, char *text, size_t size)
@@ -220,9 +171,6 @@ static void say_status(struct daemon *daemon, void (*say)(const char *status))
 	say(daemon->status);
 }
 
-static bool open_feed(struct daemon *daemon);
-static void end_feed(struct daemon *daemon);
-
 static const struct config *current_config(void *impl)
 {
 	return ((struct daemon *)impl)->config;
@@ -242,11 +190,7 @@ static const char *take_config(void *impl, struct config *next, struct server_re
 		return why;
 	config_free(daemon->later);
 	daemon->config = daemon->later = next;
-	/* It follows the keyspaces that it was opened with, from where the store says it is. */
-	if (daemon->feed)
-		end_feed(daemon);
-	else if (!open_feed(daemon))
-		log_error("daemon.feed", LOG_TEXT("why", "there is too little memory"));
+	follower_renew(&daemon->follower);
 	daemon->loaded_at_s = time(NULL);
 	log_info("config.taken", LOG_TEXT("path", next->path),
 		 LOG_UINT("keyspaces", ret_counts->keyspaces), LOG_UINT("added", ret_counts->added),
@@ -299,13 +243,12 @@ static void on_stores_closed(void *arg)
 	close_handles(arg);
 }
 
-/* Once neither the pump nor the feed asks them for anything any more. */
+/* Once neither the pump nor the follower asks them for anything any more. */
 static void close_stores(struct daemon *daemon)
 {
-	if (daemon->pool || daemon->feed)
+	if (daemon->pool || daemon->follower.feed)
 		return;
-	if (daemon->has_own_changes)
-		own_changes_close(&daemon->own_changes);
+	follower_close(&daemon->follower);
 	stores_close(&daemon->stores, on_stores_closed);
 }
 
@@ -317,25 +260,9 @@ static void on_pool_closed(struct pool *pool, void *arg)
 	close_stores(daemon);
 }
 
-static void on_feed_closed(void *arg)
+static void on_follower_gone(void *arg)
 {
-	struct daemon *daemon = arg;
-	daemon->feed = NULL;
-	daemon->feed_ends = false;
-	policy_unref(daemon->feed_policy);
-	daemon->feed_policy = NULL;
-	if (daemon->stopping)
-		close_stores(daemon);
-	else if (!open_feed(daemon))
-		log_error("daemon.feed", LOG_TEXT("why", "there is too little memory"));
-}
-
-static void end_feed(struct daemon *daemon)
-{
-	if (daemon->feed && !daemon->feed_ends) {
-		daemon->feed_ends = true;
-		feed_close(daemon->feed, on_feed_closed, daemon);
-	}
+	close_stores(arg);
 }
 
 static void on_server_closed(struct server *server)
@@ -364,7 +291,7 @@ static void stop(struct daemon *daemon, int number)
 	metrics_close(&daemon->metrics);
 	reload_close(&daemon->reload);
 	service_stopping();
-	end_feed(daemon); /* another daemon's may take over at once */
+	follower_end(&daemon->follower);
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
 		return;
@@ -508,6 +435,7 @@ static bool open_metrics(struct daemon *daemon)
 		.server = &daemon->server,
 		.pool = daemon->pool,
 		.redis = daemon->stores.redis,
+		.feed = &daemon->follower.feed,
 	};
 	if (metrics_open(&daemon->metrics, &daemon->loop, &sources, why, sizeof(why)))
 		return true;
@@ -515,39 +443,19 @@ static bool open_metrics(struct daemon *daemon)
 	return false;
 }
 
-/* The reader of the log of changes, if any keyspace follows it. */
-static bool open_feed(struct daemon *daemon)
+static bool open_follower(struct daemon *daemon)
 {
-	const struct config *config = daemon->config, *first = daemon->first;
-	struct redis_store *redis = daemon->stores.redis;
-	struct feed_options options = {
-		.dsn = first->feed.dsn ? first->feed.dsn : first->origin.dsn,
-		.fleet = redis ? first->store_prefix : NULL,
-		.policies = config->keyspaces,
-		.policies_count = config->keyspaces_count,
-		.poll_us = config->feed.poll_us,
-		.retention_us = config->feed.retention_us,
-		.seed = daemon->feed_seed++,
+	daemon->follower = (struct follower){
+		.loop = &daemon->loop,
+		.pump = &daemon->pump,
+		.stores = &daemon->stores,
+		.first = daemon->first,
+		.config = &daemon->config,
+		.seed = daemon->follower.seed,
+		.gone = on_follower_gone,
+		.arg = daemon,
 	};
-	if (!feed_is_wanted(config->keyspaces, config->keyspaces_count))
-		return true;
-	if (redis) {
-		options.store = redis_store_changes(redis);
-	} else {
-		daemon->own_changes.engine = daemon->engine;
-		daemon->own_changes.memory = daemon->stores.memory;
-		daemon->own_changes.listener = pump_listener(&daemon->pump);
-		daemon->own_changes.now_us = host_now_us;
-		daemon->own_changes.arg = daemon;
-		if (!daemon->has_own_changes)
-			own_changes_open(&daemon->own_changes, &daemon->loop);
-		daemon->has_own_changes = true;
-		options.store = own_changes_iface(&daemon->own_changes);
-	}
-	if (feed_create(&daemon->loop, &options, &daemon->feed) != 0)
-		return false;
-	daemon->feed_policy = policy_ref(&config->keyspaces[0]);
-	return true;
+	return follower_open(&daemon->follower);
 }
 
 /* The stores are in touch, or won't be for now: requests can be served. */
@@ -569,7 +477,7 @@ static void on_stores_opened(void *arg)
 	}
 	pump_begin(&daemon->pump);
 	pool_probe(daemon->pool, NULL, NULL);
-	if (!open_feed(daemon)) {
+	if (!open_follower(daemon)) {
 		refuse_to_start("there is too little memory");
 		daemon->code = EXIT_CONFIG;
 		stop(daemon, 0);
@@ -600,7 +508,7 @@ static void open_parts(struct daemon *daemon)
 		refuse_to_start("there is too little memory");
 		pool_close(daemon->pool, on_pool_closed, daemon);
 	} else {
-		daemon->feed_seed = seeds[2];
+		daemon->follower.seed = seeds[2];
 		daemon->code = EXIT_OK;
 	}
 }

@@ -314,6 +314,25 @@ static void put_store_errors(struct exposition *page, const struct family *famil
 			     store_error_name((enum store_error)i));
 }
 
+/* ---- of the log of changes ---------------------------------------------------------------- */
+
+/* Reads its numbers and writes one, if the daemon follows it. */
+#define PUT_FEED(name, form, expression)                                                           \
+	static void name(struct exposition *page, const struct family *family,                     \
+			 const struct keyspace *keyspace)                                          \
+	{                                                                                          \
+		struct feed_stats stats;                                                           \
+		(void)keyspace;                                                                    \
+		if (!*page->sources.feed)                                                          \
+			return;                                                                    \
+		feed_get_stats(*page->sources.feed, &stats);                                       \
+		put_##form(page, family, expression);                                              \
+	}
+PUT_FEED(put_feed_counter, whole, AT(&stats))
+PUT_FEED(put_feed_following, whole, stats.following)
+PUT_FEED(put_feed_lag, real, (double)stats.lag_ms / 1e3)
+PUT_FEED(put_feed_open, real, (double)stats.open_ms / 1e3)
+
 /* ---- of the process ----------------------------------------------------------------------- */
 
 static double seconds_of(struct timeval time)
@@ -462,6 +481,20 @@ static const struct family families[] = {
 	{ "store_" #name, "counter",         text,                                                 \
 	  false,          put_store_counter, offsetof(struct redis_stats, name) },
 	REDIS_COUNTER_MAP(X)
+#undef X
+	/* the log of changes */
+	DAEMON("feed_following", "gauge", put_feed_following,
+	       "1: this daemon reads the log of changes"),
+	DAEMON("feed_lag_seconds", "gauge", put_feed_lag,
+	       "from the beginning of the oldest transaction of the last reading to that reading"),
+	DAEMON("feed_open_transaction_seconds", "gauge", put_feed_open,
+	       "for how long a transaction has been open that may still log changes"),
+#define X(name, text)                                                                              \
+	{                                                                                          \
+		"feed_" #name, "counter",        text,                                             \
+		false,         put_feed_counter, offsetof(struct feed_stats, name)                 \
+	},
+	FEED_COUNTER_MAP(X)
 #undef X
 	/* clients */
 	DAEMON("connections", "gauge", put_connections, "clients connected"),

@@ -13,6 +13,7 @@
 
 #include "base/durations.h"
 #include "base/policy.h"
+#include "origin/feed.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
 #include "store/redis.h"
@@ -23,6 +24,7 @@ struct exposition_sources {
 	const struct server *server;        /* and its pump's engine */
 	const struct pool *pool;
 	struct redis_store *redis;         /* NULL: store.url is none */
+	struct feed *const *feed;          /* NULL, at times: nothing is followed */
 	const struct durations *loop_lags; /* how late the loop's timers were */
 };
 

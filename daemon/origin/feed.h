@@ -50,23 +50,29 @@ struct feed_options {
 	uint64_t seed;
 };
 
+/* X(name, what it counts): they only grow */
+#define FEED_COUNTER_MAP(X)                                                                        \
+	X(reads, "times that the log of changes was read")                                         \
+	X(rows, "changes read")                                                                    \
+	X(keys, "keys that they changed, each once a reading")                                     \
+	X(failures, "readings that failed")                                                        \
+	X(expired, "times that all that is cached of the followed keyspaces expired")              \
+	X(bad_keys, "changes of keys that are none")
+
 /* X(name): `lag_ms`, from the beginning of the oldest transaction of the last batch to its reading;
-   `open_ms`, for so long a transaction has been open that may still log changes; the others grow */
-#define FEED_STAT_MAP(X)                                                                           \
-	X(reads)                                                                                   \
-	X(rows)                                                                                    \
-	X(keys)                                                                                    \
-	X(failures)                                                                                \
-	X(expired)                                                                                 \
-	X(bad_keys)                                                                                \
+   `open_ms`, for so long a transaction has been open that may still log changes */
+#define FEED_GAUGE_MAP(X)                                                                          \
 	X(lag_ms)                                                                                  \
 	X(open_ms)
 
 struct feed_stats {
 	const char *state; /* static */
 	bool following;    /* this daemon reads */
+#define X(name, text) int64_t name;
+	FEED_COUNTER_MAP(X)
+#undef X
 #define X(name) int64_t name;
-	FEED_STAT_MAP(X)
+	FEED_GAUGE_MAP(X)
 #undef X
 };
 

@@ -399,11 +399,12 @@ def test_a_reload_changes_over_the_fleet_and_back(fleet, origin):
     a.client().get("item:1")
     for daemon in (a, b):
         reload(daemon, set_item_query(NEW_ITEM))
-    assert b.client().get("item:1")["value"] == b"new item 1"
-    assert a.client().get("item:1")["value"] == b"new item 1"
+    # the moment of the change is the first one's: to the other, a moment ahead
+    for daemon in (b, a):
+        wait_until(lambda: daemon.client().get("item:1")["value"] == b"new item 1", what="the new query's value")
     assert origin.builds("item") == 2
     for daemon in (a, b):
         reload(daemon, set_item_query(KEYSPACES["item"]["query"]))
-    assert a.client().get("item:1")["value"] == b"item 1"
-    assert b.client().get("item:1")["value"] == b"item 1"
-    assert superseded(a) == superseded(b) == set()
+    for daemon in (a, b):
+        wait_until(lambda: daemon.client().get("item:1")["value"] == b"item 1", what="the old query's value")
+    wait_until(lambda: superseded(a) == superseded(b) == set(), what="one query for all")
