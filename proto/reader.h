@@ -23,7 +23,7 @@ struct reader {
 static inline void reader_init(struct reader *r, const void *bytes, size_t len)
 {
 	r->at = bytes;
-	r->end = r->at + len;
+	r->end = len > 0 ? r->at + len : r->at; /* NULL + 0 is no address */
 }
 
 static inline bool reader_at_end(const struct reader *r)

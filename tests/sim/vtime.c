@@ -47,8 +47,8 @@ void vtime_cancel(struct vtime *vtime, struct timer *timer)
 bool vtime_step(struct vtime *vtime, int64_t until_us)
 {
 	struct heap_node *next = heap_first(&vtime->timers);
-	struct timer *timer = container_of(next, struct timer, node);
-	if (!next || vtime_due(timer) > until_us) {
+	struct timer *timer = next ? container_of(next, struct timer, node) : NULL;
+	if (!timer || vtime_due(timer) > until_us) {
 		vtime->now_us = until_us;
 		return false;
 	}

@@ -336,7 +336,7 @@ Test(engine, a_lost_origin_is_probed_by_one)
 {
 	world.script = (struct script){ .outcome = BUILD_LOST, .status = STATUS_UNAVAILABLE };
 	for (int i = 0; i < 100; i++) {
-		char arg[8];
+		char arg[16];
 		snprintf(arg, sizeof(arg), "%d", i);
 		world_get(&world, &herd[i], arg);
 	}
