@@ -221,11 +221,13 @@ static void check_epochs(const struct told *told)
 static void check_connection(const struct told *told)
 {
 	struct seen *seen = &told->node->seen[told->connection][told->key];
+	uint64_t overflow = told->node->engine->near.ghosts.overflow;
 	if (!told->policy->single_row || !told->answer->has_version)
 		return;
-	if (told->record->history == seen->history && told->answer->version < seen->version)
+	if (told->record->history == seen->history && told->answer->version < seen->version &&
+	    seen->overflow == overflow)
 		fail(told, "no rollback", "a connection has seen a newer version");
-	*seen = (struct seen){ told->answer->version, told->record->history };
+	*seen = (struct seen){ told->answer->version, told->record->history, overflow };
 }
 
 /* What the request asks for must have been committed before the build read; where no version says

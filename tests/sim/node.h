@@ -25,6 +25,7 @@ enum { CONNECTIONS = 4 };
 struct seen {
 	int64_t version;
 	uint64_t history;
+	uint64_t overflow; /* of the ghosts, by then: what is pushed out of them is forgotten */
 };
 
 enum node_state { NODE_DOWN, NODE_UP, NODE_STOPPING };
