@@ -98,7 +98,7 @@ static void note_trouble(struct feed *feed, const char *why)
 	feed->stats.failures++;
 	if (strncmp(feed->why, why, sizeof(feed->why) - 1) == 0)
 		return;
-	snprintf(feed->why, sizeof(feed->why), "%s", why);
+	snprintf(feed->why, sizeof(feed->why), "%.*s", (int)sizeof(feed->why) - 1, why);
 	log_warning("feed.lost", LOG_TEXT("why", why));
 }
 

