@@ -186,6 +186,11 @@ static void check_keyspace(const struct scope *scope, void *object)
 		check_unique(scope, config, policy);
 	if (scope_good(scope, "fresh"))
 		check_life(scope, policy);
+	if (policy->batch.query && policy->wait_us > 0 &&
+	    policy->batch.linger_us >= policy->wait_us)
+		scope_warning(scope, "batch",
+			      "lingers for as long as requests wait: none of them is answered by a "
+			      "batch; expected a linger below wait");
 }
 
 static void check_config(const struct scope *scope, void *object)

@@ -120,10 +120,12 @@ struct match {
 	int row[BATCH_KEYS_MAX];          /* of each build, or one of the above */
 };
 
-static void set_failed(struct trouble *trouble, const char *what)
+/* One key that the query takes otherwise than it is spelled can do this to all: each is built
+ * alone. */
+static void set_apart(struct trouble *trouble, const char *what, const char *key)
 {
-	trouble_set(trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR, "the batch query returned %s",
-		    what);
+	trouble_set(trouble, BUILD_APART, STATUS_ORIGIN_ERROR, "the batch query returned %s%.200s",
+		    what, key);
 }
 
 static bool is_row_of(const PGresult *result, int row, const char *key, size_t len)
@@ -157,7 +159,7 @@ static int match_rows(struct match *match, const struct build *first, const PGre
 
 	match->rows_count = PQgetisnull(result, 0, GUARD_FOUND) ? 0 : PQntuples(result);
 	if (match->rows_count > GUARD_BATCH_ROWS_MAX) {
-		set_failed(ret_trouble, "many more rows than it was asked for");
+		set_apart(ret_trouble, "many more rows than it was asked for", "");
 		return -1;
 	}
 	for (const struct build *build = first; build; build = build->next) {
@@ -170,12 +172,11 @@ static int match_rows(struct match *match, const struct build *first, const PGre
 	for (int row = 0; row < match->rows_count; row++) {
 		if (match->taken[row])
 			continue;
-		set_failed(ret_trouble, "a row whose key is NULL");
-		if (!PQgetisnull(result, row, GUARD_KEY))
-			trouble_set(ret_trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
-				    "the batch query returned a row for a key that was not asked "
-				    "for: %.200s",
-				    PQgetvalue(result, row, GUARD_KEY));
+		if (PQgetisnull(result, row, GUARD_KEY))
+			set_apart(ret_trouble, "a row whose key is NULL", "");
+		else
+			set_apart(ret_trouble, "a row for a key that was not asked for: ",
+				  PQgetvalue(result, row, GUARD_KEY));
 		return -1;
 	}
 	return 0;

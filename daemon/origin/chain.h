@@ -37,7 +37,7 @@ int chain_ask(struct build *first, const struct statement *statement, const char
 
 /* From a result of PGRES_TUPLES_OK. 0: each build that was asked for has its outcome. -1:
    `ret_trouble` is set, the builds are untouched: a row whose key was not asked for or is NULL, or
-   too many rows; or a ticket that isn't `ticket` (BUILD_LOST). */
+   too many rows (BUILD_APART); or a ticket that isn't `ticket` (BUILD_LOST). */
 int chain_read(struct build *first, const PGresult *result, uint64_t ticket, uint64_t system,
 	       struct trouble *ret_trouble) __attribute__((warn_unused_result));
 

@@ -360,9 +360,13 @@ static void pool_on_freed(struct conn *conn)
 /* An error of the query or its data; lost connections are told of once, as origin.lost. */
 static void pool_log_failure(const struct build *build)
 {
-	log_warning("build.failed", LOG_BYTES("key", build->key.bytes, build->key.len),
-		    LOG_BYTES("why", build->text ? build->text->bytes : "",
-			      build->text ? build->text->len : 0));
+	const struct value *text = build->text;
+	if (build->outcome == BUILD_FAILED)
+		log_warning("build.failed", LOG_BYTES("key", build->key.bytes, build->key.len),
+			    LOG_BYTES("why", text ? text->bytes : "", text ? text->len : 0));
+	else if (build->outcome == BUILD_APART && text)
+		log_warning("batch.apart", LOG_BYTES("key", build->key.bytes, build->key.len),
+			    LOG_BYTES("why", text->bytes, text->len));
 }
 
 static void pool_hand_back(struct pool *pool)
@@ -371,8 +375,7 @@ static void pool_hand_back(struct pool *pool)
 	for (size_t left = pool->finished.count; left > 0; left--) {
 		struct build *build = build_of(list_pop_front(&pool->finished));
 		build->work = NULL;
-		if (build->outcome == BUILD_FAILED)
-			pool_log_failure(build);
+		pool_log_failure(build);
 		build->done(build);
 	}
 }

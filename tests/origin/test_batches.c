@@ -214,7 +214,7 @@ static void two_rows_are_that_keys_error(void)
 	rig_close(&rig);
 }
 
-static void a_row_that_nobody_asked_for_is_everyones(void)
+static void a_row_that_nobody_asked_for_has_each_built_alone(void)
 {
 	static const char *const cases[][2] = {
 		{ "SELECT id::text AS key, v AS value FROM b",
@@ -230,17 +230,13 @@ static void a_row_that_nobody_asked_for_is_everyones(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct rig rig;
-		char text[256];
 		uint32_t ks = open_items(&rig, cases[i][0]);
 		server_sql(&server, "DELETE FROM b WHERE id NOT IN (1, 2, 3)");
 		BATCH(&rig, ks, "b:1", "b:2");
-		if (i == 0) { /* without a use of $1 its type is not known */
-			EXPECT(runs[0].build.outcome == BUILD_APART);
-		} else {
-			snprintf(text, sizeof(text), "failed origin_error %s", cases[i][1]);
-			RUN_IS(&runs[0], text);
-			RUN_IS(&runs[1], text);
-		}
+		EXPECT(runs[0].build.outcome == BUILD_APART);
+		EXPECT(runs[1].build.outcome == BUILD_APART);
+		if (i > 0) /* without a use of $1 its type is not known */
+			EXPECT(strstr(runs[0].build.text->bytes, cases[i][1]));
 		forget(2);
 		rig_close(&rig);
 	}
@@ -590,7 +586,7 @@ int main(int argc, char **argv)
 		TEST(what_one_key_may_have_spoilt_goes_apart),
 		TEST(a_type_that_only_postgresql_judges_goes_apart),
 		TEST(two_rows_are_that_keys_error),
-		TEST(a_row_that_nobody_asked_for_is_everyones),
+		TEST(a_row_that_nobody_asked_for_has_each_built_alone),
 		TEST(values_are_bounded_each_and_in_all),
 		TEST(rows_may_have_times_of_their_own),
 		TEST(a_held_key_delays_only_itself),
