@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 from .process import Process
-from .segard import BUILD
+from .segard import BUILD, SANITIZED
 from .wait import wait_until
 
 BOOT = pathlib.Path(__file__).with_name("boot.sh")
@@ -21,7 +21,7 @@ def why_not():
     """Why there can be no machine here; None if there can."""
     if os.geteuid() != 0:
         return "needs root"
-    if b"__asan_init" in (BUILD / "daemon" / "segard").read_bytes():
+    if SANITIZED:
         return "the sandbox of the units leaves a sanitizer no room"
     tried = subprocess.run(["unshare", "--fork", *NAMESPACES, "mount", "-t", "tmpfs", "none", "/mnt"],
                            capture_output=True, text=True)
