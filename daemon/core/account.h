@@ -85,6 +85,8 @@ const char *refresh_outcome_name(enum refresh_outcome outcome);
 	X(retries_held, "looks at the shared store while another daemon built")                    \
 	X(retries_lock, "builds to be begun again, for a lock at the origin was held")             \
 	X(retries_lost, "builds to be begun again, for their connection failed")                   \
+	X(retries_late,                                                                            \
+	  "builds to be begun again, for their moment was over before they were sent")             \
 	X(retries_apart, "builds to be begun again alone, for nothing came of their batch")        \
 	X(retries_lease, "leases asked anew, for the permit came too late for them")               \
 	X(queue_refused, "refreshes refused, for the queue was full")                              \

@@ -3,6 +3,8 @@
  * flight's own. Where the keyspace has no batch query, or a flight must go alone, it has one
  * member.
  *
+ *                                ┌────── MISSED <─────────┐
+ *                                v            ^           │
  *   QUEUED ──> GATHERING ──> PERMITTING ──> BOOKED ──> BUILDING ──> OVER
  *      │           │           │  └─────────────────────^            ^
  *      └───────────┴───────────┴──── (no member is left) ────────────┘
@@ -13,6 +15,7 @@
  *   PERMITTING  waits for its turn to ask for a permit, and for the store's answer
  *   BOOKED      holds a slot; waits for its moment
  *   BUILDING    waits for the origin; who is in it stays in it
+ *   MISSED      its moment was over before the build was sent: gives the slot back, and asks anew
  *   OVER        has given back its room and its slot; waits until its members have gone on, one
  *               after the other, and its calls are back
  *
@@ -36,8 +39,9 @@
 	X(QUEUED, queued, TO(GATHERING) | TO(OVER))                                                \
 	X(GATHERING, gathering, TO(PERMITTING) | TO(OVER))                                         \
 	X(PERMITTING, permitting, TO(BOOKED) | TO(BUILDING) | TO(OVER))                            \
-	X(BOOKED, booked, TO(BUILDING) | TO(OVER))                                                 \
-	X(BUILDING, building, TO(OVER))                                                            \
+	X(BOOKED, booked, TO(BUILDING) | TO(MISSED) | TO(OVER))                                    \
+	X(BUILDING, building, TO(MISSED) | TO(OVER))                                               \
+	X(MISSED, missed, TO(PERMITTING) | TO(OVER))                                               \
 	X(OVER, over, 0)
 
 enum batch_state {
@@ -56,6 +60,7 @@ struct batch {
 	struct list_node link; /* in a permit line */
 	struct bulkhead_ticket ticket;
 	struct heap_node timer; /* GATHERING: it closes; BOOKED: it starts */
+	int64_t start_us;       /* BOOKED: the moment of its permit */
 	struct keyspace *keyspace;
 	enum batch_state state;
 	enum priority priority; /* the most urgent that any member had */

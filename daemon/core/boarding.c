@@ -123,14 +123,19 @@ void boarding_raise(struct engine *engine, struct batch *batch, enum priority pr
 	batch->priority = priority;
 }
 
+void boarding_line_up(struct engine *engine, struct batch *batch)
+{
+	batch_move(batch, BATCH_PERMITTING);
+	permits_join(&engine->permits, &batch->link, batch->priority);
+}
+
 /* To the line for permits, once nobody can board any more and all have their leases. */
 static void depart(struct engine *engine, struct batch *batch)
 {
 	if (batch->state != BATCH_GATHERING || !batch->closed || batch->leasing > 0)
 		return;
 	heap_remove(&engine->batch_timers, &batch->timer);
-	batch_move(batch, BATCH_PERMITTING);
-	permits_join(&engine->permits, &batch->link, batch->priority);
+	boarding_line_up(engine, batch);
 }
 
 static void move_on(struct engine *engine, struct flight *flight)
@@ -189,6 +194,8 @@ static void abandon(struct engine *engine, struct batch *batch)
 		heap_remove(&engine->batch_timers, &batch->timer);
 		heap_insert(&engine->batch_timers, &batch->timer, 0); /* to free its slot */
 		return;
+	case BATCH_MISSED:
+		return; /* the slot's answer sees to it */
 	case BATCH_OVER:
 		boarding_release(engine, batch);
 		return;

@@ -44,6 +44,9 @@ void boarding_leave(struct engine *engine, struct flight *flight);
 /* The flight gets off and is to be moved on; the batch stays as it is, even if it is empty now. */
 void boarding_part(struct engine *engine, struct flight *flight);
 
+/* To the line for permits: all members have their leases. */
+void boarding_line_up(struct engine *engine, struct batch *batch);
+
 /* OVER: gives back the room, and whatever line it stands in. It must have given back its slot. Its
    members are still on it; without any, and without calls, it is freed. */
 void boarding_end(struct engine *engine, struct batch *batch);

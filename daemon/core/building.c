@@ -9,8 +9,11 @@
 
 enum {
 	PERMIT_REACH_US = 200 * 1000, /* how far ahead a permit may be booked */
-	PERMIT_AGAIN_US = 5 * 1000,   /* a reach that ends with a deadline shrinks as fast as the
-					 permit comes nearer: it is asked no sooner again */
+	/* A build that is sent later after its permit's moment takes another's: of what the budget
+	   allows, a tenth is left free for such (store/redis.c, PERMIT_LATE_US, has the rest). */
+	BUILD_LATE_US = 50 * 1000,
+	PERMIT_AGAIN_US = 5 * 1000, /* a reach that ends with a deadline shrinks as fast as the
+				       permit comes nearer: it is asked no sooner again */
 	SLOT_MARGIN_US =
 		2 * 1000 * 1000,     /* a slot ends by itself so long after the build's limit */
 	HELD_RETRY_US = 1000 * 1000, /* told to who finds a lock held at the origin */
@@ -121,6 +124,7 @@ static bool book(struct engine *engine, struct batch *batch, int64_t start_us)
 		return false;
 	permits_leave(&engine->permits, &batch->link, batch->priority);
 	batch_move(batch, BATCH_BOOKED);
+	batch->start_us = start_us;
 	heap_insert(&engine->batch_timers, &batch->timer, start_us);
 	list_foreach (&batch->members, node)
 		flight_move(container_of(node, struct flight, link), FLIGHT_BOOKED);
@@ -153,6 +157,7 @@ void building_on_permitted(struct engine *engine, struct batch *batch, int64_t n
 	if (retry && !background)
 		return; /* still at the head of its line */
 	if (granted && !empty && left <= 0) {
+		batch->start_us = now_us;
 		building_begin(engine, batch, now_us, effects);
 		return;
 	}
@@ -185,6 +190,7 @@ void building_begin(struct engine *engine, struct batch *batch, int64_t now_us,
 			.slot = batch->slot,
 			.lock_key = !flight->away,
 			.timeout_us = timeout_us,
+			.within_us = batch->start_us + BUILD_LATE_US - now_us,
 			.fresh_us = -1,
 			.stale_us = -1,
 		};
@@ -196,11 +202,41 @@ void building_begin(struct engine *engine, struct batch *batch, int64_t now_us,
 	calls_push_batch(effects, EFFECT_BUILD, batch);
 }
 
+/* The permit is void: nothing was sent in its time. The leases stay. */
+static void miss(struct engine *engine, struct batch *batch, struct effects *effects)
+{
+	ENGINE_COUNT(engine, batch->keyspace, retries_late);
+	batch_move(batch, BATCH_MISSED);
+	calls_free(engine, batch, effects);
+	batch->token = rng_next(&engine->rng);
+	list_foreach (&batch->members, node) {
+		struct flight *flight = container_of(node, struct flight, link);
+		flight_move(flight, FLIGHT_PERMITTING);
+		flight->build_seq = 0;
+		value_unref(flight->build.text);
+		flight->build.text = NULL;
+	}
+}
+
+void building_on_freed(struct engine *engine, struct batch *batch)
+{
+	batch->calls--;
+	if (batch->state != BATCH_MISSED)
+		boarding_release(engine, batch);
+	else if (list_empty(&batch->members))
+		boarding_end(engine, batch);
+	else
+		boarding_line_up(engine, batch);
+}
+
+/* Later than asked for, where the daemon was paused. */
 void building_on_timer(struct engine *engine, struct batch *batch, int64_t now_us,
 		       struct effects *effects)
 {
 	if (list_empty(&batch->members))
 		end(engine, batch, effects);
+	else if (now_us - batch->start_us > BUILD_LATE_US)
+		miss(engine, batch, effects);
 	else
 		building_begin(engine, batch, now_us, effects);
 }
@@ -249,7 +285,8 @@ static size_t count_outcome(const struct batch *batch, enum build_outcome outcom
 /* The breaker hears about the origin from every statement. */
 static void report_to_breaker(struct engine *engine, struct batch *batch, int64_t now_us)
 {
-	size_t silent = count_outcome(batch, BUILD_CANCELLED) + count_outcome(batch, BUILD_BAD_KEY);
+	size_t silent = count_outcome(batch, BUILD_CANCELLED) +
+			count_outcome(batch, BUILD_BAD_KEY) + count_outcome(batch, BUILD_LATE);
 	if (count_outcome(batch, BUILD_LOST) > 0)
 		breaker_lost(&engine->breaker, now_us, &engine->rng);
 	else if (silent == batch->members.count)
@@ -284,6 +321,11 @@ void building_on_answered(struct engine *engine, struct batch *batch, int64_t no
 {
 	CHECK(batch->state == BATCH_BUILDING && batch->calls > 0);
 	batch->calls--;
+	if (count_outcome(batch, BUILD_LATE) > 0 && !batch->cancelled) {
+		batch->build = NULL;
+		miss(engine, batch, effects);
+		return;
+	}
 	report_to_breaker(engine, batch, now_us);
 	note_apart(engine, batch, now_us);
 	batch->build = NULL;
@@ -324,6 +366,7 @@ static void count_built(struct engine *engine, struct flight *flight, int64_t no
 	case BUILD_NO_ROOM:
 		ENGINE_COUNT(engine, keyspace, locks_held);
 		return;
+	case BUILD_LATE:
 	case BUILD_LOST:
 		ENGINE_COUNT(engine, keyspace, builds_lost);
 		return;
@@ -406,6 +449,7 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		flight_fail(flight, STATUS_UNAVAILABLE, value_ref(built->text),
 			    retry_us > 0 ? retry_us : 0);
 		break;
+	case BUILD_LATE: /* and cancelled */
 	case BUILD_CANCELLED:
 		flight_fail(flight, STATUS_UNAVAILABLE, value_ref(built->text), 0);
 		break;

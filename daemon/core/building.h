@@ -31,6 +31,9 @@ void building_cancel(struct batch *batch, struct effects *effects);
 void building_on_answered(struct engine *engine, struct batch *batch, int64_t now_us,
 			  struct effects *effects);
 
+/* The slot is back: of a batch that is OVER, or MISSED its moment and asks for another. */
+void building_on_freed(struct engine *engine, struct batch *batch);
+
 /* One member's turn: its result or failure is to be SETTLING. */
 void building_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
 		       struct effects *effects);

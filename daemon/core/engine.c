@@ -520,8 +520,7 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 		building_on_permitted(engine, event->batch, now_us, effects);
 		break;
 	case EVENT_FREED:
-		event->batch->calls--;
-		boarding_release(engine, event->batch);
+		building_on_freed(engine, event->batch);
 		break;
 	case EVENT_BUILT:
 		building_on_answered(engine, event->batch, now_us, effects);

@@ -5,6 +5,8 @@
  *      │                         │  (no permit in time, nobody waits: ──┼─────────>│)
  *      └───────── HELD <─────────┴─────── (a lock at the origin is held) ┴─────────┘
  *
+ * BOOKED and BUILDING go back to PERMITTING where the permit's moment was missed.
+ *
  *   LOADING     waits for the store: the key's entry and claim
  *   QUEUED      waits for room in the bulkhead
  *   LEASING     waits for the store: the lease
@@ -44,8 +46,8 @@
 	X(LEASING, leasing, TO(PERMITTING) | TO(HELD) | TO(SETTLING) | TO(DONE))                   \
 	X(HELD, held, TO(LOADING) | TO(DONE))                                                      \
 	X(PERMITTING, permitting, TO(BOOKED) | TO(BUILDING) | TO(SETTLING))                        \
-	X(BOOKED, booked, TO(BUILDING) | TO(SETTLING))                                             \
-	X(BUILDING, building, TO(SETTLING))                                                        \
+	X(BOOKED, booked, TO(BUILDING) | TO(PERMITTING) | TO(SETTLING))                            \
+	X(BUILDING, building, TO(PERMITTING) | TO(SETTLING))                                       \
 	X(SETTLING, settling, TO(HELD) | TO(DONE))                                                 \
 	X(DONE, done, 0)
 

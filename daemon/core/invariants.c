@@ -32,7 +32,8 @@ static void check_batch(const struct engine *engine, const struct batch *batch, 
 		  state);
 	CHECK_MSG(batch->state != BATCH_BOOKED || batch->timer.in_heap,
 		  "waits for no moment, state=%s", state);
-	bool calling = batch->state == BATCH_BUILDING || engine->permits.asking == &batch->link;
+	bool calling = batch->state == BATCH_BUILDING || batch->state == BATCH_MISSED ||
+		       engine->permits.asking == &batch->link;
 	CHECK_MSG(!calling || batch->calls > 0, "waits for no call, state=%s", state);
 	CHECK_MSG(!list_empty(&batch->members) || batch->calls > 0 || batch->has_slot,
 		  "nobody will free it, state=%s", state);

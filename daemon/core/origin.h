@@ -31,6 +31,7 @@
 	X(APART, apart,                                                                            \
 	  "of several: nothing came of it, maybe by another's fault; build it alone")              \
 	X(NO_ROOM, no_room, "the origin takes no more connections")                                \
+	X(LATE, late, "nothing was sent: its moment was over before there was a connection")       \
 	X(LOST, lost, "no connection, or it broke: this host's own trouble, not remembered")       \
 	X(CANCELLED, cancelled, "cancelled by the daemon")
 
@@ -56,6 +57,7 @@ struct build {
 			       is over its time or stuck sending; this build is KEY_HELD, the
 			       next may get through */
 	int64_t timeout_us; /* the statement's limit, enforced by the origin itself */
+	int64_t within_us;  /* it is sent so soon after it was handed over, or not at all: LATE */
 	build_done_cb done;
 
 	/* The answer. The owner takes over both references. */
@@ -71,6 +73,7 @@ struct build {
 	struct value *text; /* counted; the error's text, for the same */
 
 	/* The implementation's own. */
+	uint64_t due_ns;
 	struct list_node node;
 	void *work;
 };

@@ -203,8 +203,11 @@ static void conn_end_cancelled(struct conn *conn)
 
 static void conn_advance(struct conn *conn)
 {
+	const struct build *build = conn->exchange.build;
+	bool late = build && uv_hrtime() > build->due_ns;
+
 	switch (exchange_next(&conn->exchange, &conn->server, &conn->config->locks,
-			      conn->session.pg)) {
+			      conn->session.pg, late)) {
 	case EXCHANGE_PREPARES:
 		if (conn->state != CONN_PREPARING)
 			conn_move(conn, CONN_PREPARING);

@@ -281,7 +281,7 @@ static enum exchange_turn next_evict(struct exchange *exchange, const struct exc
 }
 
 enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_session *session,
-				 const struct exchange_locks *locks, PGconn *pg)
+				 const struct exchange_locks *locks, PGconn *pg, bool late)
 {
 	CHECK(exchange->statement && exchange->steps_done == exchange->steps_count);
 	exchange->steps_count = exchange->steps_done = 0;
@@ -306,6 +306,13 @@ enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_sess
 		statement_accept(exchange->statement);
 	if (!exchange->build)
 		return EXCHANGE_ENDS;
+	if (late) {
+		struct trouble trouble;
+		trouble_set(&trouble, BUILD_LATE, STATUS_OVERLOADED,
+			    "the connection to PostgreSQL came too late for the build");
+		exchange_fail(exchange, &trouble);
+		return EXCHANGE_ENDS;
+	}
 	return exchange->statement->single ? next_chain(exchange, session, locks, pg)
 					   : next_build(exchange, session, locks, pg);
 }

@@ -91,9 +91,10 @@ void exchange_begin(struct exchange *exchange, struct exchange_session *session,
 /* The statement's time limit for this work, in ms, at least 1. */
 int64_t exchange_timeout_ms(const struct exchange *exchange);
 
-/* Sends the next turn into libpq's buffer. Only at the begin and where a turn has been answered. */
+/* Sends the next turn into libpq's buffer. Only at the begin and where a turn has been answered.
+   `late`: the build's moment is over; learning goes on, but the build is not sent. */
 enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_session *session,
-				 const struct exchange_locks *locks, PGconn *pg);
+				 const struct exchange_locks *locks, PGconn *pg, bool late);
 
 enum exchange_progress {
 	EXCHANGE_WAITS,    /* more has to come */

@@ -103,6 +103,7 @@ static void pool_build(void *impl, struct build *build)
 		each->outcome = BUILD_NO_ROW;
 		each->status = STATUS_OK;
 	}
+	build->due_ns = uv_hrtime() + (uint64_t)build->within_us * 1000;
 	list_node_init(&build->node);
 	pool->asked++;
 	pool_queue(&pool->waiting, build);

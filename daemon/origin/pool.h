@@ -3,8 +3,9 @@
  * Connections are opened on demand, at most `concurrency` of them; idle ones are kept for a while,
  * most recently used first, and watched, so that those of a server that went away are never used. A
  * build that finds none waits for one: in turn, and never longer than a connection takes to be made
- * or to be given up (conn.h has the limits). The pool retries nothing and backs off from nothing:
- * that is the core's.
+ * or to be given up (conn.h has the limits). If its moment is over by then, it is LATE, and the
+ * connection is there for its next one. The pool retries nothing and backs off from nothing: that
+ * is the core's.
  *
  *   a connection can't be made   the builds that waited for it are LOST (or there was NO_ROOM)
  *   a connection breaks          its build is LOST, the others go on

@@ -147,3 +147,16 @@ def test_builds_keep_to_the_fleets_concurrency(logged_origin, make_ten, fault):
     assert load.check(load.send(keys=20, wait_ms=20000)) == 20
     fleet.wait_rest()
     check_concurrency(build_spans(logged_origin), concurrency)
+
+
+def test_builds_that_waited_for_connections_do_not_pile_up(origin, make_fleet):
+    """A connection takes a second to be made: those that have their permits by then would start at once."""
+    origin.behave("item", delay_s=0.1)
+    dsn = origin.dsn() + " options='-c post_auth_delay=1'"
+    fleet = make_fleet(dsn, 2, origin={"concurrency": CONCURRENCY, "budget": f"{BUDGET}/s"})
+    load = Load(fleet)
+    assert load.check(load.send(keys=200, wait_ms=30000)) == 200
+    assert origin.builds("item") == 200
+    assert fleet.sum("retries_late") > 0
+    origin.check_rate(BUDGET)
+    fleet.wait_rest()

@@ -369,6 +369,21 @@ Test(engine, a_key_that_does_not_fit_is_not_remembered)
 	cr_assert_eq(memory_store_claims(world.memory), 0);
 }
 
+Test(engine, a_build_that_was_too_late_to_be_sent_asks_for_another_permit)
+{
+	world.script = (struct script){ .outcome = BUILD_LATE, .takes_us = 100 * MS };
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 150 * MS);
+	cr_assert_not(herd[0].answered);
+	cr_assert_eq(world.builds, 2);
+	world.script = (struct script){ .outcome = BUILD_ROW, .value = "at last" };
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&herd[0], "fresh", "at last");
+	cr_assert_eq(world.engine->counters.leases_asked, 1, "the lease was kept");
+	cr_assert_eq(world.engine->counters.retries_late, 2);
+	cr_assert_eq(world.engine->slots, 0);
+}
+
 Test(engine, a_lock_held_at_the_origin_is_waited_for)
 {
 	world.script = (struct script){ .outcome = BUILD_KEY_HELD };

@@ -35,6 +35,28 @@ Test(engine_limits, no_second_has_more_builds_than_the_budget)
 	world_close(&world);
 }
 
+/* The first permit comes at once, the moment of the next one 100 ms later. */
+Test(engine_limits, after_a_pause_a_permit_whose_moment_is_over_is_not_used)
+{
+	world_defaults(&world);
+	world.store_limits.budget_per_s = 10;
+	world_open(&world);
+	ask_key(0, 0);
+	ask_key(1, 1);
+	world_run(&world, 10 * MS);
+	cr_assert_eq(world.builds, 1);
+	cr_assert_eq(world.engine->slots, 2, "the second is booked");
+	world.now_us += 160 * MS; /* paused */
+	world_run(&world, 1);
+	cr_assert_eq(world.builds, 1);
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 2);
+	cr_assert_eq(clients[1].answer.status, STATUS_OK);
+	cr_assert_eq(world.engine->counters.retries_late, 1);
+	cr_assert_eq(world.engine->counters.leases_asked, 2, "the lease was kept");
+	world_close(&world);
+}
+
 /* A wish whose permit would come after its deadline is told so, and costs no permit. */
 Test(engine_limits, a_permit_beyond_the_deadline_is_refused)
 {
@@ -124,8 +146,9 @@ static void submit_one(int i)
 static void roll_script(void)
 {
 	static const enum build_outcome outcomes[] = {
-		BUILD_ROW,      BUILD_ROW,       BUILD_ROW,     BUILD_NO_ROW,  BUILD_FAILED,
-		BUILD_KEY_HELD, BUILD_SLOT_HELD, BUILD_NO_ROOM, BUILD_BAD_KEY, BUILD_LOST,
+		BUILD_ROW,     BUILD_ROW,      BUILD_ROW,       BUILD_NO_ROW,
+		BUILD_FAILED,  BUILD_KEY_HELD, BUILD_SLOT_HELD, BUILD_NO_ROOM,
+		BUILD_BAD_KEY, BUILD_LOST,     BUILD_LATE,
 	};
 	world.script = (struct script){
 		.outcome = outcomes[rand() % (sizeof(outcomes) / sizeof(*outcomes))],
