@@ -58,6 +58,8 @@ struct answer {
 	int64_t age_us;   /* since generated_at */
 	int64_t ttl_us;   /* to fresh_until; 0 when past */
 	int64_t stale_us; /* since fresh_until; 0 while fresh */
+	bool after; /* its build began after the request had come: it may be told however long that
+		       takes, at last with ttl 0 */
 
 	/* REFRESH, STATUS_OK */
 	bool built;  /* a build was made for it */

@@ -75,6 +75,7 @@ static bool answer_result(const struct request *request, const struct flight *fl
 	if (after || (anyone && entry_phase(result, now_us) == ENTRY_FRESH)) {
 		answer_fresh(ret_answer, result, now_us, flight->source);
 		ret_answer->reason = after ? REASON_NONE : flight->reason;
+		ret_answer->after = after;
 		if (!anyone)
 			ret_answer->ttl_us = 0;
 		return true;

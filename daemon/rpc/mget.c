@@ -12,6 +12,10 @@
 #include "rpc/reply.h"
 #include "rpc/server.h"
 
+/* An item waits as often: for its first answer, and for one in place of that, if it grew old while
+ * others were built. */
+enum { WAITS_MAX = 2 };
+
 /* As they came, and once more for those that wait. */
 static size_t keys_cost(struct wire_span keys)
 {
@@ -90,7 +94,7 @@ static void item_drop(struct mget *mget, struct mget_item *item)
 		value_unref(value);
 	}
 	value_unref(item->text);
-	*item = (struct mget_item){ 0 };
+	*item = (struct mget_item){ .asks = item->asks };
 }
 
 /* Makes the query for the next key that `keys` reads. False: the item says why not. */
@@ -112,18 +116,20 @@ static bool next_query(struct mget *mget, struct reader *keys, struct mget_item 
 	return false;
 }
 
-static void look_up(struct mget *mget, uint32_t index)
+/* Looks the item's key, the next that `keys` reads, up; it may have to wait. */
+static void look_up(struct mget *mget, struct reader *keys, uint32_t index)
 {
 	struct server *server = mget->peer->server;
 	struct mget_item *item = &mget->items[index];
 	struct answer answer;
 	struct query query;
 
-	if (!next_query(mget, &mget->keys, item, &query))
+	if (!next_query(mget, keys, item, &query))
 		return;
 	query.wait_us -= server->now_us - mget->began_us;
-	if (query.wait_us < 0)
+	if (query.wait_us < 0 || item->asks >= WAITS_MAX)
 		query.wait_us = 0;
+	item->asks += item->asks < WAITS_MAX;
 	if (pump_lookup(server->pump, &query, server->now_us, &answer) == LOOKUP_ANSWER)
 		item_keep(mget, item, &answer);
 	else if (call_wait_for_mget(mget->peer, mget, index, &query) == STATUS_OK)
@@ -134,56 +140,46 @@ static void look_up(struct mget *mget, uint32_t index)
 
 /* Brings the answer's times up to now. False if it must be asked for again: its value was given up,
  * or its freshness has ended, and with that the knowledge for how long it may be told. One that was
- * late when it came (fresh, but with no time left: built after the request arrived) may always be.
- */
+ * built after the request came may always be: asking again would build it again. */
 static bool item_age(struct mget_item *item, int64_t now_us)
 {
 	struct answer *answer = &item->answer;
 	const int64_t held_us = now_us - item->at_us;
-	const bool late = answer->state == ANSWER_FRESH && answer->ttl_us == 0;
 
 	if (item->given_up)
 		return false;
 	if (held_us <= 0 || answer->status != STATUS_OK || answer->state == ANSWER_DEFAULT)
 		return true;
-	if (answer->state == ANSWER_STALE || (answer->ttl_us < held_us && !late))
+	if (!answer->after && (answer->state == ANSWER_STALE || answer->ttl_us < held_us))
 		return false;
 	answer->age_us += held_us;
-	answer->ttl_us -= late ? 0 : held_us;
+	answer->ttl_us = answer->ttl_us > held_us ? answer->ttl_us - held_us : 0;
+	item->at_us = now_us;
 	return true;
 }
 
-/* Asks once more for an answer that grew old, now without waiting. */
-static void ask_again(struct mget *mget, struct reader key, struct mget_item *item)
+/* Asks once more for the answers that grew old. They wait, if they must, for what is left of the
+ * request's time. */
+static void renew(struct mget *mget)
 {
-	struct server *server = mget->peer->server;
-	struct answer answer;
-	struct query query;
+	struct wire_span skipped;
+	struct reader keys, key;
 
-	item_drop(mget, item);
-	if (!next_query(mget, &key, item, &query))
-		return;
-	query.wait_us = 0;
-	if (pump_lookup(server->pump, &query, server->now_us, &answer) == LOOKUP_ANSWER)
-		item_keep(mget, item, &answer);
-	else
-		item_refuse(item, STATUS_TIMEOUT, "the value grew too old while others were built");
+	reader_init(&keys, mget->encoded.data, mget->encoded.len);
+	for (uint32_t i = 0; i < mget->count; i++) {
+		key = keys;
+		CHECK(reader_skip(&keys, &skipped));
+		if (item_age(&mget->items[i], mget->peer->server->now_us))
+			continue;
+		item_drop(mget, &mget->items[i]);
+		look_up(mget, &key, i);
+	}
 }
 
 static void mget_reply(struct mget *mget)
 {
-	struct peer *peer = mget->peer;
-	struct wire_span skipped;
-	struct reader keys;
-	struct reply reply;
+	struct reply reply = reply_begin(mget->peer, mget->id);
 
-	reader_init(&keys, mget->encoded.data, mget->encoded.len);
-	for (uint32_t i = 0; i < mget->count; i++) {
-		if (!item_age(&mget->items[i], peer->server->now_us))
-			ask_again(mget, keys, &mget->items[i]);
-		CHECK(reader_skip(&keys, &skipped));
-	}
-	reply = reply_begin(peer, mget->id);
 	wire_buf_array(&reply.out->bytes, mget->count);
 	for (uint32_t i = 0; i < mget->count; i++)
 		reply_put_answer(reply.out, &mget->items[i].answer);
@@ -207,7 +203,9 @@ static void mget_advance(struct mget *mget)
 	struct peer *peer = mget->peer;
 
 	for (int i = 0; i < MGET_KEYS_PER_TURN && mget->next < mget->count; i++)
-		look_up(mget, mget->next++);
+		look_up(mget, &mget->keys, mget->next++);
+	if (mget->next == mget->count && mget->waiting == 0 && peer_has_room(peer))
+		renew(mget);
 	if (mget->next == mget->count && mget->waiting > 0) {
 		mget_move(mget, &peer->mgets);
 	} else if (mget->next < mget->count || !peer_has_room(peer)) {

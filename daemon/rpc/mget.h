@@ -8,8 +8,9 @@
  * connection has room for it the reply is written, in the order of the keys.
  *
  * An answer that came early grows old while others are waited for. One that is still fresh when the
- * reply is written only tells its greater age; another is asked for once more, without waiting, so
- * that no reply carries a value past its time.
+ * reply is written only tells its greater age; and so does one whose build began after the request
+ * came, with ttl 0 at last, since that may always answer it. Another is asked for once more, within
+ * the request's time, so that no reply carries a value past its own.
  *
  * Memory: the values of one mget are held until its reply, VALUE_BYTES_MAX in all; what is over is
  * `too_large`. What would be over REPLIES_HELD_MAX for its connection, or REPLIES_ALL_MAX for all,
@@ -33,6 +34,7 @@ struct mget_item {
 	struct value *text;   /* counted, or NULL */
 	int64_t at_us;        /* when the answer was given */
 	bool given_up;        /* it had a value, which was not held any longer */
+	uint8_t asks;         /* times it was looked up, as far as they are counted */
 };
 
 struct mget {

@@ -130,6 +130,15 @@ static void origin_cancel(void *impl, struct build *build)
 	uv_idle_start(&world->turn, on_turn);
 }
 
+static bool is_held(const struct rpc_world *world, const struct build *build)
+{
+	const struct key *key = &build->key;
+	const bool is_slow = world->slow && strlen(world->slow) == key->len &&
+			     memcmp(world->slow, key->bytes, key->len) == 0;
+
+	return (world->hold || is_slow) && build->outcome != BUILD_CANCELLED;
+}
+
 static void on_turn(uv_idle_t *idle)
 {
 	struct rpc_world *world = idle->data;
@@ -145,7 +154,7 @@ static void on_turn(uv_idle_t *idle)
 
 		if (count-- == 0)
 			break;
-		if (world->hold && build->outcome != BUILD_CANCELLED)
+		if (is_held(world, build))
 			continue;
 		node = node->prev;
 		origin_end(world, build);
@@ -155,6 +164,7 @@ static void on_turn(uv_idle_t *idle)
 void rpc_world_release(struct rpc_world *world)
 {
 	world->hold = false;
+	world->slow = NULL;
 	uv_idle_start(&world->turn, on_turn);
 }
 

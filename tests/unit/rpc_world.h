@@ -42,6 +42,7 @@ struct rpc_world {
 	bool pump_stopped, server_closed;
 
 	bool hold;        /* builds wait */
+	const char *slow; /* those of this key do, also where others don't; NULL: none */
 	int64_t ahead_us; /* of the real clock; grow it to let time pass */
 	bool store_turn;
 	struct list building; /* in build->node */

@@ -103,22 +103,65 @@ Test(rpc_mget, an_answer_that_grew_stale_is_told_as_that)
 	cr_assert_eq(client_stat(&other, "held_bytes"), 0);
 }
 
-Test(rpc_mget, an_answer_past_its_stale_time_is_not_told)
+/* k:a is known, and would not be fresh any more when k:slow is built. */
+static void ask_beside_a_slow_one(int64_t for_us)
 {
-	static const char *const keys[] = { "k:a", "k:b" };
+	static const char *const keys[] = { "k:a", "k:slow" };
 
 	world->policy.fresh_us = SECOND;
 	world->policy.stale_us = 0;
 	begin();
 	get("k:a");
-	world->hold = true;
+	world->slow = keys[1];
 	client_mget(&client, 2, 2, keys);
 	rpc_world_until(world, world->builds == 2);
-	world->ahead_us += SECOND;
+	world->ahead_us += for_us;
+}
+
+Test(rpc_mget, an_answer_past_its_stale_time_is_asked_for_again)
+{
+	ask_beside_a_slow_one(SECOND);
 	rpc_world_release(world);
 	cr_assert_eq(take(&client, 2), 2);
+	cr_assert(statuses[0] == STATUS_OK && statuses[1] == STATUS_OK);
+	cr_assert_eq(results[0].state, RESULT_FRESH);
+	cr_assert_eq(results[0].source, RESULT_SOURCE_ORIGIN);
+	cr_assert_eq(world->builds, 3);
+}
+
+Test(rpc_mget, an_answer_past_its_stale_time_is_not_told_at_the_deadline_either)
+{
+	ask_beside_a_slow_one(5 * SECOND);
+	cr_assert_eq(take(&client, 2), 2);
 	cr_assert_eq(statuses[0], STATUS_TIMEOUT);
-	cr_assert_eq(statuses[1], STATUS_OK);
+	cr_assert_eq(statuses[1], STATUS_TIMEOUT);
+	rpc_world_release(world);
+}
+
+Test(rpc_mget, what_was_built_for_it_is_told_however_old_and_not_built_again)
+{
+	static const char *const keys[] = { "k:a", "k:none", "k:slow" };
+
+	world->policy.fresh_us = world->policy.negative_us = SECOND;
+	world->policy.stale_us = 0;
+	begin();
+	world->slow = keys[2];
+	client_mget(&client, 2, 3, keys);
+	rpc_world_until(world, world->building.count == 1 && world->builds == 3);
+	world->ahead_us += 3 * SECOND;
+	rpc_world_release(world);
+	cr_assert_eq(take(&client, 2), 3);
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(statuses[i], STATUS_OK);
+	cr_assert(results[0].state == RESULT_FRESH && results[1].state == RESULT_ABSENT);
+	for (int i = 0; i < 2; i++) {
+		cr_assert(results[i].age_ms >= 3000);
+		cr_assert(results[i].ttl_ms == 0 && results[i].stale_ms == 0);
+	}
+	cr_assert_eq(world->builds, 3);
+	client_call(&other, 1, "get", "k:a"); /* which came later: not for that one */
+	cr_assert_eq(client_take(&other).id, 1);
+	cr_assert_eq(world->builds, 4);
 }
 
 Test(rpc_mget, the_deadline_is_one_for_all_keys)
