@@ -188,9 +188,10 @@ static void check_keyspace(const struct scope *scope, void *object)
 		check_life(scope, policy);
 	if (policy->batch.query && policy->wait_us > 0 &&
 	    policy->batch.linger_us >= policy->wait_us)
-		scope_warning(scope, "batch",
-			      "lingers for as long as requests wait: none of them is answered by a "
-			      "batch; expected a linger below wait");
+		scope_warning(
+			scope, "batch",
+			"lingers for as long as requests wait: who asks for a cold key is told "
+			"so, and it is built for the next; expected a linger below wait");
 }
 
 static void check_config(const struct scope *scope, void *object)

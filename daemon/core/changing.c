@@ -70,6 +70,7 @@ void changing_on_row(struct engine *engine, const struct key *key, const struct 
 	if (flight) {
 		tell_flight(flight, change);
 		flight->told_of_row = true;
+		course_hurry(engine, flight, now_us, effects);
 	}
 	if (ne && !row_change_is_in(change, &ne->entry, policy->single_row)) {
 		wanted = policy->on_change == ON_CHANGE_REFRESH && is_hot(ne, now_us) &&

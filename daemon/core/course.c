@@ -40,6 +40,7 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 	table_insert(&engine->flights, &flight->node, key->hash);
 	if (delay_us > 0) {
 		flight_move(flight, FLIGHT_HELD);
+		flight->is_postponed = true;
 		heap_insert(&engine->timers, &flight->timer, now_us + delay_us);
 	} else {
 		load(engine, flight, false, now_us, effects);
@@ -297,11 +298,19 @@ void course_on_told(struct engine *engine, struct flight *flight, int64_t now_us
 	}
 }
 
+void course_hurry(struct engine *engine, struct flight *flight, int64_t now_us,
+		  struct effects *effects)
+{
+	if (flight->is_postponed)
+		course_on_told(engine, flight, now_us, effects);
+}
+
 void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects)
 {
 	switch (flight->state) {
 	case FLIGHT_HELD:
+		flight->is_postponed = false;
 		ENGINE_COUNT(engine, flight->key.keyspace, retries_held);
 		flight_move(flight, FLIGHT_LOADING);
 		load(engine, flight, false, now_us, effects);
@@ -342,8 +351,11 @@ static bool step_out(struct engine *engine, struct flight *flight, enum status s
 		landing_finish(engine, flight, now_us, effects);
 		return true;
 	}
-	bool asks = flight->batch && engine->permits.asking == &flight->batch->link;
-	if (flight->state == FLIGHT_PERMITTING && !asks) {
+	/* On a batch that has room and waits for company only, it goes on: where nobody waits as
+	   long as that lingers, there would never be a value. */
+	bool stays = flight->batch && (engine->permits.asking == &flight->batch->link ||
+				       (flight->batch->state == BATCH_GATHERING && !flight->stop));
+	if (flight->state == FLIGHT_PERMITTING && !stays) {
 		flight_refuse(flight, status, flight->stop ? STOPPING : NULL, 0);
 		calls_release(engine, flight, effects);
 		return true;

@@ -27,6 +27,10 @@ void course_on_renewed(struct engine *engine, struct flight *flight, int64_t now
 void course_on_told(struct engine *engine, struct flight *flight, int64_t now_us,
 		    struct effects *effects);
 
+/* One that is postponed loads now: there may be news, or one who asks for less. */
+void course_hurry(struct engine *engine, struct flight *flight, int64_t now_us,
+		  struct effects *effects);
+
 /* The flight's timer has come: HELD loads again, QUEUED has lost its patience, the store is slow to
    save what SETTLING has. */
 void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,
@@ -36,7 +40,7 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 void course_on_batch_timer(struct engine *engine, struct batch *batch, int64_t now_us,
 			   struct effects *effects);
 
-/* A waiter has left; without any, and without patience, a flight that is not building goes too. */
+/* A waiter has left; without any, and without patience, a flight that stands in line goes too. */
 void course_on_left(struct engine *engine, struct flight *flight, int64_t now_us,
 		    struct effects *effects);
 

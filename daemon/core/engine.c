@@ -17,7 +17,11 @@
 #include "core/schedule.h"
 #include "core/told.h"
 
-enum { FLIGHTS_TABLE_SIZE = 1024, REASK_FIRST_US = 20 * 1000, STOP_MAX = 64 };
+enum { FLIGHTS_TABLE_SIZE = 1024, STOP_MAX = 64 };
+
+/* Between the flights of one request: they grow to twice as much, where it asks for what is not
+   there yet to four times as much. */
+enum { REASK_FIRST_US = 20 * 1000, REASK_DOUBLINGS = 5, LACKING_DOUBLINGS = 8 };
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -230,13 +234,18 @@ void engine_make_ready(struct engine *engine, struct request *request, enum stat
 }
 
 /* The first flight starts at once, and so does the one after it: a build was under way that had
-   begun too early. From then on what is asked for is not there yet: ever later. */
+   begun too early. From then on, and where one has begun in time, what is asked for is not there
+   yet: ever later. */
 static int64_t delay_of(const struct request *request)
 {
-	if (request->reasks < 2)
-		return 0;
-	uint32_t doublings = request->reasks - 2 < 5 ? request->reasks - 2 : 5;
-	return (int64_t)REASK_FIRST_US << doublings;
+	uint32_t doublings = 2 * (request->lacking - 1), most = LACKING_DOUBLINGS;
+	if (request->lacking == 0) {
+		if (request->reasks < 2)
+			return 0;
+		doublings = request->reasks - 2;
+		most = REASK_DOUBLINGS;
+	}
+	return (int64_t)REASK_FIRST_US << (doublings < most ? doublings : most);
 }
 
 /* What the flight must bring to satisfy all. After its build has begun it is too late to ask. */
@@ -276,9 +285,11 @@ void engine_join_or_start(struct engine *engine, struct request *request, int64_
 {
 	struct flight *flight = engine_flight(engine, &request->query.key);
 	request->joined |= flight != NULL;
-	if (flight)
+	if (flight) {
 		ENGINE_COUNT(engine, request->query.key.keyspace, joined);
-	if (!flight) {
+		if (!request->query.has_min_version)
+			course_hurry(engine, flight, now_us, effects);
+	} else {
 		flight = course_start(engine, &request->query.key, priority_of(&request->query),
 				      delay_of(request), now_us, effects);
 		if (flight) {
@@ -301,7 +312,7 @@ static void on_ask(struct engine *engine, struct request *request, int64_t now_u
 	request->deadline = (struct heap_node){ 0 };
 	request->seq = ++engine->seq;
 	request->joined = false;
-	request->reasks = 0;
+	request->reasks = request->lacking = 0;
 	engine_count_in(engine, request);
 	ENGINE_COUNT(engine, request->query.key.keyspace, misses);
 	if (engine->stopping) {
@@ -371,6 +382,7 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	if (!flight)
 		return;
 	note_wants(flight, refresh->query);
+	course_hurry(engine, flight, now_us, effects);
 	if (refresh->again && flight->build_seq != 0) {
 		flight->again = true;
 		flight->again_until_us = refresh->patient_until_us;
@@ -390,35 +402,7 @@ static void on_deadline(struct engine *engine, struct request *request, int64_t 
 	if (flight->state == FLIGHT_DONE)
 		return; /* its answer is there: engine_wake is on its way to it */
 	list_remove(&flight->waiters, &request->node);
-	switch (flight->state) {
-	case FLIGHT_QUEUED:
-	case FLIGHT_PERMITTING:
-	case FLIGHT_BOOKED:
-		if (flight->away && engine->away)
-			engine_make_ready(
-				engine, request, STATUS_UNAVAILABLE,
-				"the shared store is away, and this daemon's own share of "
-				"the origin's budget came too late");
-		else
-			engine_make_ready(engine, request, STATUS_OVERLOADED,
-					  "the origin had no room for the build in time");
-		break;
-	case FLIGHT_LOADING:
-	case FLIGHT_LEASING:
-	case FLIGHT_SETTLING:
-		engine_make_ready(engine, request, STATUS_TIMEOUT,
-				  "the store had not answered before the deadline");
-		break;
-	case FLIGHT_HELD:
-		engine_make_ready(engine, request, STATUS_TIMEOUT,
-				  "another's build had not ended before the deadline");
-		break;
-	case FLIGHT_BUILDING:
-	case FLIGHT_DONE:
-		engine_make_ready(engine, request, STATUS_TIMEOUT,
-				  "the build had not ended before the deadline");
-		break;
-	}
+	engine_make_late(engine, request, flight);
 	course_on_left(engine, flight, now_us, effects);
 }
 

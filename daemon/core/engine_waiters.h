@@ -11,6 +11,9 @@ void engine_join_or_start(struct engine *engine, struct request *request, int64_
 void engine_make_ready(struct engine *engine, struct request *request, enum status refused,
 		       const char *why);
 
+/* The same for want of an answer in time; in which state its flight is by now says why. */
+void engine_make_late(struct engine *engine, struct request *request, const struct flight *flight);
+
 /* It is the engine's to answer, and it is not any more. */
 void engine_count_in(struct engine *engine, struct request *request);
 void engine_count_out(struct engine *engine, struct request *request);

@@ -134,12 +134,13 @@ static bool start_refresh(struct pump *pump, const struct query *query, enum pri
 	return refresh.joined;
 }
 
-/* A hit that is due for a refresh starts none where one is under way: of that it wants nothing. So
-   all but the first of a stale key's hits are plain calls, too. */
+/* A hit that is due for a refresh starts none where one is under way: of that it wants nothing,
+   unless it is postponed. So all but the first of a stale key's hits are plain calls, too. */
 static void refresh_behind(struct pump *pump, const struct query *query, enum priority priority)
 {
 	bool plain = query->kind == QUERY_GET && !query->has_min_version;
-	if (!plain || !engine_flight(pump->engine, &query->key))
+	const struct flight *flight = plain ? engine_flight(pump->engine, &query->key) : NULL;
+	if (!flight || flight->is_postponed)
 		start_refresh(pump, query, priority, 0, false);
 }
 

@@ -89,6 +89,8 @@ struct request {
 	uint64_t seq;          /* order of arrival, against builds' beginnings */
 	bool joined;
 	uint32_t reasks;     /* flights that ended without an answer for it */
+	uint32_t lacking;    /* of them, those built after it came, and of a lower version than it
+				wants: that is not there yet */
 	enum status refused; /* ready without a flight: why */
 	const char *why;     /* static; more of that, or NULL */
 };

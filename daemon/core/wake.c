@@ -21,6 +21,53 @@ static void count_refusal(struct engine *engine, struct keyspace *keyspace,
 		ENGINE_COUNT(engine, keyspace, unavailable);
 }
 
+/* More of why its deadline came, whatever it waited for last; NULL: that says it. */
+static const char *why_late(const struct request *request)
+{
+	return request->lacking > 0 ? "the origin had no such version before the deadline" : NULL;
+}
+
+void engine_make_late(struct engine *engine, struct request *request, const struct flight *flight)
+{
+	const char *why = why_late(request);
+	if (why) {
+		engine_make_ready(engine, request, STATUS_TIMEOUT, why);
+		return;
+	}
+	switch (flight->state) {
+	case FLIGHT_QUEUED:
+	case FLIGHT_PERMITTING:
+	case FLIGHT_BOOKED:
+		if (flight->batch && flight->batch->state == BATCH_GATHERING)
+			engine_make_ready(engine, request, STATUS_TIMEOUT,
+					  "the batch was waiting for others still");
+		else if (flight->away && engine->away)
+			engine_make_ready(
+				engine, request, STATUS_UNAVAILABLE,
+				"the shared store is away, and this daemon's own share of "
+				"the origin's budget came too late");
+		else
+			engine_make_ready(engine, request, STATUS_OVERLOADED,
+					  "the origin had no room for the build in time");
+		break;
+	case FLIGHT_LOADING:
+	case FLIGHT_LEASING:
+	case FLIGHT_SETTLING:
+		engine_make_ready(engine, request, STATUS_TIMEOUT,
+				  "the store had not answered before the deadline");
+		break;
+	case FLIGHT_HELD:
+		engine_make_ready(engine, request, STATUS_TIMEOUT,
+				  "another's build had not ended before the deadline");
+		break;
+	case FLIGHT_BUILDING:
+	case FLIGHT_DONE:
+		engine_make_ready(engine, request, STATUS_TIMEOUT,
+				  "the build had not ended before the deadline");
+		break;
+	}
+}
+
 /* No value came of it: a stale one if there is one by now, else the default, else the error. */
 static void answer_failure(struct engine *engine, const struct request *request,
 			   const struct failure *failure, int64_t now_us, struct answer *ret_answer)
@@ -49,6 +96,15 @@ static void answer_failure(struct engine *engine, const struct request *request,
 	count_refusal(engine, query->key.keyspace, ret_answer);
 }
 
+/* The version that was asked for is not there yet: whoever writes it has not committed. A refresh
+   call is told which there is; a get goes on waiting. */
+static bool lacks_version(const struct query *query, const struct entry *result)
+{
+	return query->kind == QUERY_GET && query->has_min_version &&
+	       query->key.keyspace->policy->single_row && result->has_version &&
+	       result->version < query->min_version;
+}
+
 /* Whether the flight's result is an answer to this request, which is then filled in. */
 static bool answer_result(const struct request *request, const struct flight *flight,
 			  int64_t now_us, struct answer *ret_answer)
@@ -56,11 +112,7 @@ static bool answer_result(const struct request *request, const struct flight *fl
 	const struct query *query = &request->query;
 	const struct entry *result = &flight->result;
 	bool single_row = query->key.keyspace->policy->single_row;
-	/* The version that was asked for is not there yet: whoever writes it has not committed. A
-	   refresh call is told which there is; a get goes on waiting. */
-	bool too_old = query->kind == QUERY_GET && query->has_min_version && single_row &&
-		       result->has_version && result->version < query->min_version;
-	bool after = flight_built_after(flight, request) && !too_old;
+	bool after = flight_built_after(flight, request) && !lacks_version(query, result);
 	if (query->kind == QUERY_REFRESH) {
 		bool enough = flight->saved && !flight_is_dirty(flight) &&
 			      engine_is_enough(query, result, now_us);
@@ -188,12 +240,15 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 		} else if (!flight->has_result) {
 			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
 		} else if (!answer_result(request, flight, now_us, ret_answer)) {
+			request->reasks++;
+			request->lacking += flight_built_after(flight, request) &&
+					    lacks_version(&request->query, &flight->result);
 			if (!request->deadline.in_heap) { /* it passed on the way here */
-				engine_make_ready(engine, request, STATUS_TIMEOUT, NULL);
+				engine_make_ready(engine, request, STATUS_TIMEOUT,
+						  why_late(request));
 				return WAKE_MOVED;
 			}
 			ENGINE_COUNT(engine, request->query.key.keyspace, reasked);
-			request->reasks++;
 			engine_join_or_start(engine, request, now_us, effects);
 			course_advance(engine, now_us, effects);
 			return WAKE_MOVED;

@@ -180,7 +180,7 @@ Test(batch, a_key_that_the_store_has_is_not_in_it)
 	ASSERT_BUILT(0, 0);
 }
 
-Test(batch, a_flight_whose_waiters_have_gone_leaves_it)
+Test(batch, a_flight_whose_waiters_have_gone_while_it_lingers_goes_on_with_it)
 {
 	get_many(0, 3);
 	world_run(&world, MS);
@@ -188,18 +188,66 @@ Test(batch, a_flight_whose_waiters_have_gone_leaves_it)
 	world_run(&world, SECOND);
 	ASSERT_FRESH(&herd[0]);
 	ASSERT_FRESH(&herd[2]);
-	ASSERT_BUILT(1, 2);
+	ASSERT_BUILT(1, 3);
 }
 
-Test(batch, all_leave_and_nothing_is_built)
+Test(batch, all_leave_and_it_is_built_for_the_next)
 {
 	get_many(0, 3);
 	world_run(&world, MS);
 	for (int i = 0; i < 3; i++)
 		world_leave(&world, &herd[i]);
 	world_run(&world, SECOND);
+	ASSERT_BUILT(1, 3);
+	cr_assert(engine_is_idle(world.engine));
+	get_many(0, 3);
+	assert_fresh(0, 3);
+}
+
+Test(batch, who_waits_no_longer_than_linger_is_told_so_and_it_is_built_for_the_next)
+{
+	world.policy.wait_us = MS;
+	get_many(0, 2);
+	world_run(&world, MS);
+	ASSERT_ERROR(&herd[0], "timeout");
+	cr_assert_eq(herd[1].answered_at_us - herd[1].asked_at_us, MS);
+	cr_assert_str_eq(herd[1].text, "the batch was waiting for others still");
+	ASSERT_BUILT(0, 0);
+	world_run(&world, MS);
+	ASSERT_BUILT(1, 2);
+	world_run(&world, 100 * MS);
+	get_many(0, 2);
+	assert_fresh(0, 2);
+}
+
+Test(batch, all_leave_in_line_and_nothing_is_built)
+{
+	world.engine->permits.retry_at_us = world.now_us + 300 * MS;
+	get_many(0, 3);
+	world_run(&world, 10 * MS);
+	for (int i = 0; i < 3; i++)
+		world_leave(&world, &herd[i]);
+	world_run(&world, SECOND);
 	ASSERT_BUILT(0, 0);
 	cr_assert_eq(world.engine->bulkhead.inside, 0);
+	cr_assert(engine_is_idle(world.engine));
+}
+
+/* It is background work then: it takes a permit that is free, and waits for none. */
+Test(batch, all_leave_while_it_lingers_and_without_a_free_permit_nothing_is_built)
+{
+	world_close(&world);
+	world.store_limits.budget_per_s = 5;
+	world_open(&world);
+	get_many(0, 1);
+	world_run(&world, 20 * MS);
+	get_many(1, 3);
+	world_run(&world, MS);
+	for (int i = 1; i < 4; i++)
+		world_leave(&world, &herd[i]);
+	world_run(&world, SECOND);
+	ASSERT_BUILT(1, 1);
+	cr_assert_eq(world.engine->leases + world.engine->slots, 0);
 	cr_assert(engine_is_idle(world.engine));
 }
 
@@ -357,6 +405,31 @@ Test(batch, all_are_refused_when_no_permit_comes_in_time)
 		ASSERT_ERROR(&herd[i], "overloaded");
 	ASSERT_BUILT(1, 1);
 	cr_assert_eq(world.engine->leases, 0);
+}
+
+/* Golden: of nine permits a second (0.9 of the budget) the second comes after 111,111 µs, when only
+ * the patience of a refresh call is left of all that was waited for. */
+Test(batch, one_is_booked_for_the_patience_of_a_member_that_nobody_waits_for)
+{
+	world_close(&world);
+	world.store_limits.budget_per_s = 10;
+	world_open(&world);
+	int64_t from_us = world.now_us;
+	get_many(0, 1);
+	world_run(&world, 10 * MS);
+	herd[1] = (struct client){ .request.query.kind = QUERY_REFRESH };
+	world_ask(&world, &herd[1], "k1");
+	cr_assert(herd[1].answered && herd[1].answer.queued);
+	herd[2] = (struct client){ .request.query.wait_us = 20 * MS };
+	world_ask(&world, &herd[2], "k2");
+	world_run(&world, 30 * MS);
+	ASSERT_ERROR(&herd[2], "overloaded");
+	cr_assert_eq(herd[2].answered_at_us - from_us, 30 * MS);
+	ASSERT_BUILT(1, 1);
+	world_run(&world, SECOND);
+	ASSERT_BUILT(2, 3);
+	cr_assert_eq(world.began_us[1] - world.began_us[0], 111111);
+	cr_assert_eq(world.engine->counters.permits_given_up, 0);
 }
 
 /* ---- what comes of it ---------------------------------------------------------------------- */

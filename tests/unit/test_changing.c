@@ -47,6 +47,30 @@ static void tell(int64_t version, bool hard)
 		cr_assert_str_eq((client)->value, at_value);                                       \
 	} while (0)
 
+/* Asked for in vain five times, it is not built for 5 s: but for who asks for less, or when there
+ * is news. */
+Test(changing, who_asks_for_less_does_not_wait_with_who_asks_for_what_is_not_there)
+{
+	world.policy.fresh_us = world.policy.stale_us = 100 * MS;
+	world.script.version = 7;
+	herd[0].request.query =
+		(struct query){ .wait_us = 30 * SECOND, .has_min_version = true, .min_version = 8 };
+	world_ask(&world, &herd[0], "a");
+	world_run(&world, 3 * SECOND);
+	cr_assert_eq(world.builds, 5);
+	world_get(&world, &herd[1], "a");
+	world_run(&world, 100 * MS);
+	ASSERT_VALUE(&herd[1], "fresh", "v6");
+	world_run(&world, 50 * MS);
+	cr_assert_not(herd[0].answered);
+	cr_assert_eq(world.builds, 6);
+	world.script.version = 8;
+	tell(8, false);
+	world_run(&world, 100 * MS);
+	ASSERT_VALUE(&herd[0], "fresh", "v7");
+	cr_assert_eq(world.builds, 7);
+}
+
 Test(changing, a_hot_key_is_refreshed_at_once)
 {
 	world_get(&world, &herd[0], "a");

@@ -503,6 +503,24 @@ Test(engine, a_version_that_is_not_there_yet_is_waited_for)
 	cr_assert(herd[0].answered && herd[0].answer.built && herd[0].answer.version == 8);
 }
 
+/* Golden: builds of 100 ms from 0 on, and between them 20, 80, 320 and 1,280 ms. */
+Test(engine, a_version_that_never_comes_costs_few_builds_and_says_so)
+{
+	static const int64_t moments[] = { 0, 120 * MS, 300 * MS, 720 * MS, 2100 * MS };
+	world.policy.single_row = true;
+	world.policy.fresh_us = 10 * SECOND;
+	world.script.version = 7;
+	herd[0].request.query =
+		(struct query){ .wait_us = 4 * SECOND, .has_min_version = true, .min_version = 8 };
+	world_ask(&world, &herd[0], "a");
+	world_run(&world, 5 * SECOND);
+	ASSERT_ERROR(&herd[0], "timeout");
+	cr_assert_str_eq(herd[0].text, "the origin had no such version before the deadline");
+	cr_assert_eq(world.builds, 5);
+	for (int i = 0; i < 5; i++)
+		cr_assert_eq(world.began_us[i] - world.began_us[0], moments[i]);
+}
+
 Test(engine, min_version_is_idempotent_also_where_versions_order_nothing)
 {
 	world.script.version = 7;
