@@ -9,6 +9,9 @@
  *      │           │           │  └─────────────────────^            ^
  *      └───────────┴───────────┴──── (no member is left) ────────────┘
  *
+ * A warming's (core/warming.h) is PERMITTING first, without members, and then GATHERING: from there
+ * it is BOOKED, and starts at once. It does not ask anew for what it MISSED.
+ *
  *   QUEUED      waits for room in the bulkhead
  *   GATHERING   waits for its members' leases, and for company until it is closed: it is full, or
  *               the keyspace's `linger` has passed since it was opened
@@ -37,8 +40,8 @@
 /* X(NAME, name, states it may go to) */
 #define BATCH_STATE_MAP(X)                                                                         \
 	X(QUEUED, queued, TO(GATHERING) | TO(OVER))                                                \
-	X(GATHERING, gathering, TO(PERMITTING) | TO(OVER))                                         \
-	X(PERMITTING, permitting, TO(BOOKED) | TO(BUILDING) | TO(OVER))                            \
+	X(GATHERING, gathering, TO(PERMITTING) | TO(BOOKED) | TO(OVER))                            \
+	X(PERMITTING, permitting, TO(BOOKED) | TO(BUILDING) | TO(GATHERING) | TO(OVER))            \
 	X(BOOKED, booked, TO(BUILDING) | TO(MISSED) | TO(OVER))                                    \
 	X(BUILDING, building, TO(MISSED) | TO(OVER))                                               \
 	X(MISSED, missed, TO(PERMITTING) | TO(OVER))                                               \
@@ -54,6 +57,7 @@ const char *batch_state_name(enum batch_state state);
 struct build;
 struct flight;
 struct pump;
+struct warming;
 
 struct batch {
 	struct list_node all;  /* in the engine's list of all batches */
@@ -71,7 +75,8 @@ struct batch {
 	bool is_probe;    /* of the breaker: must report */
 	bool cancelled;
 	int64_t closes_at_us;
-	uint64_t token; /* names its slot in the store */
+	struct warming *warming; /* borrowed; whose it is; NULL: nobody's, or it is over */
+	uint64_t token;          /* names its slot in the store */
 	bool has_slot;
 	int slot;
 

@@ -1,6 +1,7 @@
 #include "core/boarding.h"
 
 #include "base/check.h"
+#include "core/warming.h"
 
 /* How many may go together with this one. */
 static uint32_t seats_for(const struct flight *flight, int64_t now_us)
@@ -103,6 +104,19 @@ enum boarding boarding_enter(struct engine *engine, struct flight *flight, int64
 	return boarding;
 }
 
+bool boarding_take_seat(struct engine *engine, struct flight *flight)
+{
+	struct batch *batch = flight->warming->batch;
+	if (!batch || batch->state != BATCH_GATHERING)
+		return false;
+	flight->batch = batch;
+	list_push_back(&batch->members, &flight->link);
+	batch->leasing++;
+	boarding_raise(engine, batch, flight->priority);
+	warming_on_seated(engine, flight);
+	return true;
+}
+
 void boarding_on_joined(struct engine *engine, struct flight *flight, uint32_t client)
 {
 	struct batch *batch = flight->batch;
@@ -129,11 +143,27 @@ void boarding_line_up(struct engine *engine, struct batch *batch)
 	permits_join(&engine->permits, &batch->link, batch->priority);
 }
 
+/* It has its permit and all the leases it gets: it starts in the next step. Without any it has only
+   to give its slot back. */
+static void depart_with_permit(struct engine *engine, struct batch *batch)
+{
+	if (batch->warming->arriving > 0)
+		return;
+	batch_move(batch, BATCH_BOOKED);
+	heap_insert(&engine->batch_timers, &batch->timer, 0);
+	list_foreach (&batch->members, node)
+		flight_move(container_of(node, struct flight, link), FLIGHT_BOOKED);
+}
+
 /* To the line for permits, once nobody can board any more and all have their leases. */
 static void depart(struct engine *engine, struct batch *batch)
 {
 	if (batch->state != BATCH_GATHERING || !batch->closed || batch->leasing > 0)
 		return;
+	if (batch->warming) {
+		depart_with_permit(engine, batch);
+		return;
+	}
 	heap_remove(&engine->batch_timers, &batch->timer);
 	boarding_line_up(engine, batch);
 }
@@ -165,6 +195,11 @@ void boarding_let_in(struct engine *engine, struct batch *batch, int64_t now_us)
 		heap_insert(&engine->batch_timers, &batch->timer, batch->closes_at_us);
 }
 
+void boarding_on_arrived(struct engine *engine, struct batch *batch)
+{
+	depart(engine, batch);
+}
+
 void boarding_on_leased(struct engine *engine, struct flight *flight)
 {
 	CHECK(flight->state == FLIGHT_PERMITTING && flight->batch->leasing > 0);
@@ -184,7 +219,10 @@ static void abandon(struct engine *engine, struct batch *batch)
 	switch (batch->state) {
 	case BATCH_QUEUED:
 	case BATCH_GATHERING:
-		boarding_end(engine, batch);
+		if (batch->warming)
+			depart(engine, batch);
+		else
+			boarding_end(engine, batch);
 		return;
 	case BATCH_PERMITTING:
 		if (engine->permits.asking != &batch->link)
@@ -242,6 +280,8 @@ void boarding_end(struct engine *engine, struct batch *batch)
 		list_foreach (&batch->members, node)
 			move_on(engine, container_of(node, struct flight, link));
 	batch_move(batch, BATCH_OVER);
+	if (batch->warming)
+		warming_on_over(engine, batch);
 	boarding_release(engine, batch);
 }
 

@@ -23,6 +23,13 @@ enum boarding {
    they never queue. */
 enum boarding boarding_enter(struct engine *engine, struct flight *flight, int64_t now_us);
 
+/* A warming's flight wants to build: it takes its seat on the warming's batch, and is to take the
+   lease. False: the batch is over. */
+bool boarding_take_seat(struct engine *engine, struct flight *flight);
+
+/* All of a warming's flights that are going to board perhaps have. */
+void boarding_on_arrived(struct engine *engine, struct batch *batch);
+
 /* One more client waits for the flight: its batch's place in the queue may be a better one now. */
 void boarding_on_joined(struct engine *engine, struct flight *flight, uint32_t client);
 

@@ -6,6 +6,7 @@
 #include "core/history.h"
 #include "core/landing.h"
 #include "core/tenure.h"
+#include "core/warming.h"
 
 enum {
 	PERMIT_REACH_US = 200 * 1000, /* how far ahead a permit may be booked */
@@ -47,8 +48,25 @@ static int64_t reach_of(const struct batch *batch, int64_t now_us)
 	return left_us < PERMIT_REACH_US ? left_us : PERMIT_REACH_US;
 }
 
+/* A warming's has no members yet. */
+static void ask_for_warming(struct batch *batch, struct effects *effects)
+{
+	batch->op = (struct store_op){
+		.verb = STORE_PERMIT,
+		.token = batch->token,
+		.background = true,
+		.pace = batch->warming->pace,
+		.length_us = batch->keyspace->policy->build_timeout_us + SLOT_MARGIN_US,
+	};
+	calls_push_batch(effects, EFFECT_PERMIT, batch);
+}
+
 void building_ask(struct batch *batch, int64_t now_us, struct effects *effects)
 {
+	if (batch->warming) {
+		ask_for_warming(batch, effects);
+		return;
+	}
 	batch->op = (struct store_op){
 		.verb = STORE_PERMIT,
 		.token = batch->token,
@@ -151,6 +169,10 @@ void building_on_permitted(struct engine *engine, struct batch *batch, int64_t n
 		batch->has_slot = true;
 		batch->slot = op->slot;
 	}
+	if (batch->warming) {
+		warming_on_permitted(engine, batch, now_us, effects);
+		return;
+	}
 	part(engine, batch, false, now_us);
 	bool empty = list_empty(&batch->members);
 	bool background = batch_is_background(batch, now_us);
@@ -199,11 +221,27 @@ void building_begin(struct engine *engine, struct batch *batch, int64_t now_us,
 	}
 	if (batch->members.count > 1)
 		ENGINE_COUNT(engine, batch->keyspace, batches);
+	if (batch->warming)
+		batch->warming->began_us = now_us;
 	calls_push_batch(effects, EFFECT_BUILD, batch);
 }
 
+/* A warming keeps no lease without a permit: who waits for one of its keys goes on alone. */
+static void part_late(struct engine *engine, struct batch *batch, int64_t now_us)
+{
+	struct list_node *node;
+	while ((node = list_first(&batch->members))) {
+		struct flight *flight = container_of(node, struct flight, link);
+		flight->hold_next = !flight->stop && !flight_is_background(flight, now_us);
+		if (!flight->hold_next)
+			flight_refuse(flight, STATUS_OVERLOADED, "the permit came too late", 0);
+		boarding_part(engine, flight);
+	}
+}
+
 /* The permit is void: nothing was sent in its time. The leases stay. */
-static void miss(struct engine *engine, struct batch *batch, struct effects *effects)
+static void miss(struct engine *engine, struct batch *batch, int64_t now_us,
+		 struct effects *effects)
 {
 	ENGINE_COUNT(engine, batch->keyspace, retries_late);
 	batch_move(batch, BATCH_MISSED);
@@ -216,6 +254,8 @@ static void miss(struct engine *engine, struct batch *batch, struct effects *eff
 		value_unref(flight->build.text);
 		flight->build.text = NULL;
 	}
+	if (batch->warming)
+		part_late(engine, batch, now_us);
 }
 
 void building_on_freed(struct engine *engine, struct batch *batch)
@@ -236,7 +276,7 @@ void building_on_timer(struct engine *engine, struct batch *batch, int64_t now_u
 	if (list_empty(&batch->members))
 		end(engine, batch, effects);
 	else if (now_us - batch->start_us > BUILD_LATE_US)
-		miss(engine, batch, effects);
+		miss(engine, batch, now_us, effects);
 	else
 		building_begin(engine, batch, now_us, effects);
 }
@@ -323,11 +363,13 @@ void building_on_answered(struct engine *engine, struct batch *batch, int64_t no
 	batch->calls--;
 	if (count_outcome(batch, BUILD_LATE) > 0 && !batch->cancelled) {
 		batch->build = NULL;
-		miss(engine, batch, effects);
+		miss(engine, batch, now_us, effects);
 		return;
 	}
 	report_to_breaker(engine, batch, now_us);
 	note_apart(engine, batch, now_us);
+	if (batch->warming)
+		batch->warming->took_us = now_us - batch->warming->began_us;
 	batch->build = NULL;
 	end(engine, batch, effects);
 }
@@ -425,9 +467,11 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 	case BUILD_APART:
 		flight->build_seq = 0;
 		flight->alone = flight->goes_apart = true;
-		flight->hold_next = !flight->stop;
+		/* A warming's keys go on at its own pace, where nobody waits for them. */
+		flight->hold_next =
+			!flight->stop && !(flight->warming && flight_is_background(flight, now_us));
 		if (!flight->hold_next)
-			flight_refuse(flight, STATUS_UNAVAILABLE, "the daemon is stopping", 0);
+			flight_refuse(flight, STATUS_OVERLOADED, "it is to be built alone", 0);
 		break;
 	case BUILD_FAILED:
 		retry_us = failure_length(engine, flight);

@@ -7,6 +7,7 @@
 #include "core/landing.h"
 #include "core/loading.h"
 #include "core/tenure.h"
+#include "core/warming.h"
 
 enum {
 	ADVANCE_MAX = 4, /* batches let into free room, and flights moved on, per call */
@@ -96,6 +97,10 @@ static void board(struct engine *engine, struct flight *flight, int64_t now_us,
 		  struct effects *effects)
 {
 	flight->wanted_at_us = now_us;
+	if (flight->warming_boards && boarding_take_seat(engine, flight)) {
+		lease(engine, flight, effects);
+		return;
+	}
 	switch (boarding_enter(engine, flight, now_us)) {
 	case BOARDING_IN:
 		lease(engine, flight, effects);
@@ -434,6 +439,7 @@ void course_advance(struct engine *engine, int64_t now_us, struct effects *effec
 		boarding_let_in(engine, container_of(ticket, struct batch, ticket), now_us);
 	for (int i = 0; i < ADVANCE_MAX && (node = list_pop_front(&engine->moving)); i++)
 		move_on(engine, container_of(node, struct flight, step), now_us, effects);
+	warming_advance(engine, now_us, effects);
 	node = permits_next(&engine->permits, now_us);
 	if (node)
 		building_ask(container_of(node, struct batch, link), now_us, effects);
@@ -444,6 +450,6 @@ bool course_can_advance(const struct engine *engine, int64_t now_us)
 	const struct bulkhead *bulkhead = &engine->bulkhead;
 	const struct permits *permits = &engine->permits;
 	return (bulkhead->queued > 0 && bulkhead->inside < bulkhead->limit) ||
-	       !list_empty(&engine->moving) ||
+	       !list_empty(&engine->moving) || warming_can_advance(engine) ||
 	       (permits->waiting > 0 && !permits->asking && now_us >= permits->retry_at_us);
 }

@@ -16,6 +16,7 @@
 #include "core/loading.h"
 #include "core/schedule.h"
 #include "core/told.h"
+#include "core/warming.h"
 
 enum { FLIGHTS_TABLE_SIZE = 1024, STOP_MAX = 64 };
 
@@ -37,6 +38,8 @@ struct engine *engine_create(const struct policy *policies, uint32_t count,
 	list_init(&engine->all);
 	list_init(&engine->batches);
 	list_init(&engine->moving);
+	list_init(&engine->warmings);
+	list_init(&engine->warmed);
 	list_init(&engine->ready);
 	list_init(&engine->wake);
 	list_init(&engine->looking);
@@ -465,11 +468,17 @@ static bool stop_has_more(const struct engine *engine)
 	return engine->stopping && node && !container_of(node, struct flight, all)->stop;
 }
 
+struct warming *engine_warmed(struct engine *engine)
+{
+	struct list_node *node = list_pop_front(&engine->warmed);
+	return node ? container_of(node, struct warming, node) : NULL;
+}
+
 int64_t engine_next_at(const struct engine *engine)
 {
 	if (!list_empty(&engine->ready) || !list_empty(&engine->wake) ||
-	    !list_empty(&engine->looking) || stop_has_more(engine) ||
-	    course_can_advance(engine, 0) || chores_are_due(engine))
+	    !list_empty(&engine->looking) || !list_empty(&engine->warmed) ||
+	    stop_has_more(engine) || course_can_advance(engine, 0) || chores_are_due(engine))
 		return 0;
 	int64_t at = engine->trusted ? engine->trusted_until_us : INT64_MAX;
 	const struct heap *heaps[] = { &engine->deadlines, &engine->timers, &engine->batch_timers,
@@ -496,6 +505,9 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 		break;
 	case EVENT_REFRESH:
 		on_refresh(engine, event->refresh, now_us, effects);
+		break;
+	case EVENT_WARM:
+		warming_start(engine, event->warming, now_us);
 		break;
 	case EVENT_STORE:
 		course_on_store(engine, event->flight, now_us, effects);

@@ -10,6 +10,7 @@
  *     boarding.c  flights on their batches, which go to the origin
  *     tenure.c    the lease and its renewals
  *     building.c  the permit, the build, and what came of it
+ *     warming.c   statements of warm-ups, which take their permit first
  *     landing.c   the end: what the near cache keeps, and what it is counted as
  *   changing.c  changes of keys: what they do to the near cache and to flights
  *   told.c      what the store tells by itself
@@ -84,6 +85,8 @@ struct engine {
 	struct list batches;  /* every batch */
 	struct list moving; /* flights to be moved on, a few a step: on a batch that was let in, or
 			       off one that is over */
+	struct list warmings; /* of struct warming: to start flights, a few a step */
+	struct list warmed;   /* … that are over: their owners are to be told */
 	struct bulkhead bulkhead;
 	struct permits permits;
 	struct breaker breaker;
@@ -136,6 +139,7 @@ enum event_type {
 	EVENT_ASK,     /* request: cannot be answered at once */
 	EVENT_LEAVE,   /* request: its client is gone */
 	EVENT_REFRESH, /* refresh: start a flight that nobody waits on */
+	EVENT_WARM,    /* warming: build these, as soon as nothing else goes on */
 	EVENT_STORE,   /* flight: its op is answered */
 	EVENT_RENEWED, /* flight: its renew_op is answered */
 	EVENT_PERMIT,  /* batch: its op is answered */
@@ -167,6 +171,7 @@ struct event {
 	union {
 		struct request *request;
 		struct refresh_event *refresh;
+		struct warming *warming;
 		struct flight *flight;
 		struct batch *batch;
 		struct {
@@ -256,6 +261,9 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 enum engine_wake { WAKE_NOTHING, WAKE_ANSWER, WAKE_MOVED };
 enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct request **ret_request,
 			     struct answer *ret_answer, struct effects *effects);
+
+/* The next warming that is over, its owner's again; or NULL. */
+struct warming *engine_warmed(struct engine *engine);
 
 /* When engine_wake or a TICK has something to do: a moment, 0 for at once, INT64_MAX for never. */
 int64_t engine_next_at(const struct engine *engine);

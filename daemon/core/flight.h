@@ -74,6 +74,9 @@ struct flight {
 	enum flight_state state;
 	enum priority priority;
 	enum refresh_cause cause; /* why it was begun */
+	struct warming *warming;  /* borrowed; what it was begun for; NULL: nothing, or told */
+	uint32_t warming_index;   /* its key there */
+	bool warming_boards;      /* it is to take its seat on the warming's batch */
 	bool awaited;             /* a get waits for its value, or has */
 	struct list waiters;      /* of struct request */
 	int64_t patient_until_us; /* without waiters it goes on so long; in the past: background */

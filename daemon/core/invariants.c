@@ -35,7 +35,8 @@ static void check_batch(const struct engine *engine, const struct batch *batch, 
 	bool calling = batch->state == BATCH_BUILDING || batch->state == BATCH_MISSED ||
 		       engine->permits.asking == &batch->link;
 	CHECK_MSG(!calling || batch->calls > 0, "waits for no call, state=%s", state);
-	CHECK_MSG(!list_empty(&batch->members) || batch->calls > 0 || batch->has_slot,
+	CHECK_MSG(!list_empty(&batch->members) || batch->calls > 0 || batch->has_slot ||
+			  batch->warming,
 		  "nobody will free it, state=%s", state);
 }
 

@@ -9,6 +9,7 @@
 #include "core/ledger.h"
 #include "core/loading.h"
 #include "core/schedule.h"
+#include "core/warming.h"
 
 /* A stale entry whose refresh found no room, or failed without a time, waits up to so long. */
 enum { DROPPED_RETRY_US = 50 * 1000 };
@@ -95,6 +96,8 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 	if (flight->has_result && !flight->saved)
 		landing_outdate(engine, flight, now_us);
 	ledger_enter(engine, flight, outcome);
+	if (flight->warming)
+		warming_on_landed(engine, flight, outcome);
 	flight_move(flight, FLIGHT_DONE);
 	flight->looks = 0;
 	if (list_linked(&flight->looking))

@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "core/answer.h"
+#include "core/history.h"
+#include "core/warming.h"
 
 void pump_init(struct pump *pump, struct engine *engine, const struct store *store,
 	       const struct origin *origin, const struct pump_host *host)
@@ -444,6 +446,81 @@ void pump_inspect(struct pump *pump, struct inspection *inspection)
 	pump->store.submit(pump->store.impl, &inspection->op);
 }
 
+/* ---- warming up --------------------------------------------------------------------------- */
+
+/* The entry's header, without its value. */
+static bool is_fresh_there(struct pump *pump, struct look *look, int64_t now_us)
+{
+	struct store_op *op = &look->op;
+	const struct engine *engine = pump->engine;
+	if (!op->has_entry || history_is_later(engine->history, op->entry.history))
+		return false;
+	keyspace_judge(look->key.keyspace, &op->entry,
+		       key_public_hash(look->key.bytes, look->key.len));
+	return !op->entry.changed && entry_phase(&op->entry, now_us) == ENTRY_FRESH;
+}
+
+static bool is_fresh_here(struct pump *pump, const struct look *look, int64_t now_us)
+{
+	const struct near_entry *ne = engine_near(pump->engine, &look->key);
+	return ne && ne->generation == look->key.keyspace->generation &&
+	       entry_phase(&ne->entry, now_us) == ENTRY_FRESH;
+}
+
+static enum look_outcome outcome_of(struct pump *pump, struct look *look)
+{
+	struct store_op *op = &look->op;
+	int64_t now_us = now(pump);
+	if (op->outcome != STORE_DONE || op->away)
+		return LOOK_AWAY;
+	if (look->alone ? is_fresh_here(pump, look, now_us) : is_fresh_there(pump, look, now_us))
+		return LOOK_FRESH;
+	if (!op->has_failure)
+		return LOOK_MISSING;
+	look->failure = op->failure;
+	op->failure.text = NULL;
+	return LOOK_FAILED;
+}
+
+static void on_look_done(struct store_op *op)
+{
+	struct look *look = container_of(op, struct look, op);
+	struct pump *pump = look->pump;
+	end_op(pump, look->key.keyspace);
+	look->outcome = outcome_of(pump, look);
+	value_unref(op->entry.value);
+	value_unref(op->failure.text);
+	look->done(look);
+	arm(pump);
+}
+
+void pump_look(struct pump *pump, struct look *look)
+{
+	begin_op(pump, look->key.keyspace);
+	look->pump = pump;
+	look->op = (struct store_op){ .verb = STORE_LOAD,
+				      .key = look->key,
+				      .known_fence = UINT64_MAX,
+				      .done = on_look_done };
+	pump->store.submit(pump->store.impl, &look->op);
+}
+
+void pump_warm(struct pump *pump, struct warming *warming)
+{
+	begin_op(pump, warming->keys[0].key.keyspace);
+	warming->pump = pump;
+	dispatch(pump, &(struct event){ .type = EVENT_WARM, .warming = warming });
+}
+
+static void tell_warmed(struct pump *pump)
+{
+	struct warming *warming;
+	for (int i = 0; i < WAKE_BATCH && (warming = engine_warmed(pump->engine)); i++) {
+		end_op(pump, warming->keys[0].key.keyspace);
+		warming->done(warming);
+	}
+}
+
 /* ---- turns ------------------------------------------------------------------------------- */
 
 static void tick(struct pump *pump, int64_t now_us)
@@ -488,6 +565,7 @@ void pump_turn(struct pump *pump)
 	tick(pump, now_us);
 	collect(pump);
 	wake(pump, now_us);
+	tell_warmed(pump);
 	if (pump->stopping && !pump->stopped && pump->ops == 0 && engine_is_idle(pump->engine)) {
 		pump->stopped = true;
 		pump->host.stopped(pump->host.impl);

@@ -43,7 +43,8 @@ struct pump {
 	struct store store;
 	struct origin origin;
 	struct pump_host host;
-	uint32_t ops; /* operations of pump_invalidate and pump_inspect under way */
+	uint32_t ops; /* what pump_invalidate, pump_inspect, pump_look and pump_warm have under way
+		       */
 	bool stopping;
 	bool stopped;
 	char text[ERROR_TEXT_MAX]; /* of the last answer made without the engine */
@@ -115,6 +116,28 @@ struct inspection {
 	struct store_op op;
 };
 void pump_inspect(struct pump *pump, struct inspection *inspection);
+
+/* Whether a key is worth a warm-up's build, at the cost of one small question to the store: the
+   value stays there. `done` fires once, later. */
+enum look_outcome { LOOK_FRESH, LOOK_MISSING, LOOK_FAILED, LOOK_AWAY };
+struct look {
+	struct key key; /* bytes: the caller's until done */
+	bool alone;     /* nothing is shared: what is not here is nowhere */
+	void (*done)(struct look *look);
+
+	/* The answer. */
+	enum look_outcome outcome;
+	struct failure failure; /* FAILED: remembered; text counted, the caller's */
+
+	struct pump *pump;
+	struct store_op op;
+};
+void pump_look(struct pump *pump, struct look *look);
+
+/* Has the keys of a warming built, if there is room for that now (core/warming.h). It fires its
+   `done` once, later. */
+struct warming;
+void pump_warm(struct pump *pump, struct warming *warming);
 
 /* Who a shared store tells what it knows by itself; valid as long as the pump. */
 struct store_listener pump_listener(struct pump *pump);

@@ -59,6 +59,12 @@ struct want {
 	bool fresh; /* fresh now */
 };
 
+/* So often may a warm-up start a statement, over the whole fleet, whatever the budget leaves. */
+struct pace {
+	uint64_t id;         /* whose pace it is */
+	int64_t interval_us; /* 0: none */
+};
+
 struct store_op;
 typedef void (*store_done_cb)(struct store_op *op);
 
@@ -77,6 +83,7 @@ struct store_op {
 	int64_t longest_us; /* RENEW: so long after it was given the lease ends in any case */
 	int64_t reach_us;   /* PERMIT: how far ahead it may be booked */
 	bool background;    /* PERMIT: what is free now, and at most half of the slots */
+	struct pace pace;   /* PERMIT: what it keeps to besides */
 	int slot;           /* PERMIT: out; FREE: in */
 	struct entry entry; /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
 	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted.

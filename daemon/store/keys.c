@@ -1,5 +1,6 @@
 #include "store/keys.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,4 +65,9 @@ void keys_name(struct keys *keys, const char *key, size_t len)
 	keys->entry[keys->len++] = '}';
 	memcpy(keys->claim, keys->entry, keys->len);
 	keys->claim[prefix_len] = 'c';
+}
+
+void keys_pace(struct keys *keys, uint64_t id)
+{
+	snprintf(keys->pace, KEYS_FLEET_MAX, "%s{fleet}:pace:%016" PRIx64, keys->prefix, id);
 }

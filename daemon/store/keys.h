@@ -6,6 +6,7 @@
  *                                                  PREFIX {fleet}:era, {fleet}:beat
  *                                                  PREFIX {fleet}:epochs, {fleet}:feed,
  * {fleet}:definitions PREFIX {fleet}:history   the origin's
+ *   PREFIX {fleet}:pace:ID  a warm-up's
  *
  * What is in braces decides on the Cluster slot: so that those of others have no say, braces in the
  * prefix and in the key are written %7B and %7D, which no canonical key holds. Channels, unlike
@@ -33,6 +34,7 @@ struct keys {
 	char history[KEYS_FLEET_MAX];
 	char definitions[KEYS_FLEET_MAX];
 	char channel[KEYS_FLEET_MAX];
+	char pace[KEYS_FLEET_MAX]; /* until the next keys_pace */
 
 	/* Of one key: until the next keys_name. */
 	char *entry, *claim; /* owned */
@@ -46,3 +48,6 @@ void keys_close(struct keys *keys); /* accepts a zeroed one */
 
 /* Sets `entry`, `claim` and `len` to the names for a canonical key. */
 void keys_name(struct keys *keys, const char *key, size_t len);
+
+/* Sets `pace` to the name of that pace. */
+void keys_pace(struct keys *keys, uint64_t id);

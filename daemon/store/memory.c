@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "base/mem.h"
 #include "base/table.h"
+#include "store/share.h"
 
 /* The promise is the budget; the share given out stays a tenth below it, so that the origin's own
    clock and the network's jitter cannot push a second over it. */
@@ -33,6 +34,13 @@ struct slot {
 	bool background;
 };
 
+/* When the next statement of a pace may start. */
+struct pace_mark {
+	uint64_t id;
+	int64_t next_us;
+};
+enum { PACES_MAX = 16 };
+
 struct memory_store {
 	struct memory_store_host host;
 	struct memory_store_limits limits;
@@ -43,6 +51,7 @@ struct memory_store {
 	uint64_t last_fence;
 	int64_t interval_us;    /* between two permits */
 	int64_t next_permit_us; /* GCRA's theoretical arrival time, without burst (ITU-T I.371) */
+	struct pace_mark paces[PACES_MAX];
 	struct slot slots[];
 };
 
@@ -254,8 +263,27 @@ static struct slot *slot_pick(struct memory_store *memory, int64_t now_us, uint3
 	return best;
 }
 
+/* How long that pace still has to wait; where it is kept. Of too many the one that is due longest
+   goes. */
+static struct pace_mark *find_pace(struct memory_store *memory, uint64_t id)
+{
+	struct pace_mark *oldest = &memory->paces[0];
+	for (int i = 0; i < PACES_MAX; i++) {
+		struct pace_mark *mark = &memory->paces[i];
+		if (mark->id == id)
+			return mark;
+		if (mark->next_us < oldest->next_us)
+			oldest = mark;
+	}
+	*oldest = (struct pace_mark){ .id = id };
+	return oldest;
+}
+
 static void do_permit(struct memory_store *memory, struct store_op *op, int64_t now_us)
 {
+	const int64_t pace_us = op->pace.interval_us;
+	struct pace_mark *mark = pace_us > 0 ? find_pace(memory, op->pace.id) : NULL;
+	int64_t paced_us = mark ? share_pace(mark->next_us, pace_us, now_us) : 0;
 	uint32_t background, half = (memory->limits.concurrency + 1) / 2;
 	struct slot *slot = slot_pick(memory, now_us, &background);
 	int64_t start_us = memory->next_permit_us > now_us ? memory->next_permit_us : now_us;
@@ -268,6 +296,13 @@ static void do_permit(struct memory_store *memory, struct store_op *op, int64_t 
 		op->left_us = wait_us > op->reach_us ? wait_us - op->reach_us : memory->interval_us;
 		return;
 	}
+	if (paced_us > now_us) {
+		op->outcome = STORE_RETRY;
+		op->left_us = paced_us - now_us;
+		return;
+	}
+	if (mark)
+		mark->next_us = paced_us + pace_us;
 	memory->next_permit_us = start_us + memory->interval_us;
 	*slot = (struct slot){ .token = op->token,
 			       .until_us = start_us + op->length_us,

@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 
+enum { PACE_BURST_US = 200 * 1000 };
+
 double share_rate(double budget_per_s, uint32_t fleet)
 {
 	double usual = 0.9 * budget_per_s;
@@ -50,6 +52,14 @@ int64_t share_next_us(double rate_per_s, uint32_t fleet, uint32_t place, int64_t
 		round++;
 	} while (at_us < from_us);
 	return at_us;
+}
+
+int64_t share_pace(int64_t next_us, int64_t interval_us, int64_t now_us)
+{
+	int64_t burst_us = 2 * interval_us < PACE_BURST_US ? 2 * interval_us : PACE_BURST_US;
+	if (next_us > now_us + interval_us)
+		return now_us;
+	return next_us > now_us - burst_us ? next_us : now_us - burst_us;
 }
 
 uint32_t share_slots(uint32_t concurrency, uint32_t fleet, uint32_t place)

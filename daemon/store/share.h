@@ -20,6 +20,11 @@ double share_rate(double budget_per_s, uint32_t fleet);
 /* The first moment of this place that is not before `from_us`. */
 int64_t share_next_us(double rate_per_s, uint32_t fleet, uint32_t place, int64_t from_us);
 
+/* A pace: a rate of its own beside the budget's, a statement each `interval_us`. When the next may
+   start, by its record: in the past, it may now, and so far back the record counts that a few that
+   came late are made up for. What is further ahead than it can be is from another clock or pace. */
+int64_t share_pace(int64_t next_us, int64_t interval_us, int64_t now_us);
+
 /* How many slots are this place's alone, at least one: place, place + fleet, … below concurrency.
    With fewer slots than places, some share one; the origin's locks sort that out. */
 uint32_t share_slots(uint32_t concurrency, uint32_t fleet, uint32_t place);

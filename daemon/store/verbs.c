@@ -18,7 +18,21 @@ enum script_name verb_script(const struct errand *errand)
 
 uint32_t verb_keys(const struct errand *errand)
 {
-	return errand->op->verb == STORE_FREE || errand->op->verb == STORE_EPOCH ? 1 : 2;
+	switch (errand->op->verb) {
+	case STORE_FREE:
+	case STORE_EPOCH:
+		return 1;
+	case STORE_PERMIT:
+		return 3;
+	case STORE_LOAD:
+	case STORE_LEASE:
+	case STORE_RENEW:
+	case STORE_SAVE:
+	case STORE_RELEASE:
+	case STORE_INVALIDATE:
+		return 2;
+	}
+	return 2;
 }
 
 /* ---- arguments --------------------------------------------------------------------------- */
@@ -144,6 +158,8 @@ static void write_permit(struct errand *errand, struct script_args *args)
 	const struct store_op *op = errand->op;
 	args_text(args, redis->keys.permits);
 	args_text(args, redis->keys.places);
+	keys_pace(&redis->keys, op->pace.id);
+	args_text(args, redis->keys.pace);
 	write_deadline(errand, args);
 	args_number(args, redis_store_clock_us(redis));
 	args_u64(args, op->token);
@@ -156,6 +172,7 @@ static void write_permit(struct errand *errand, struct script_args *args)
 	args_real(args, redis->rate_per_s);
 	args_number(args, redis->fleet);
 	args_number(args, PLACE_HEARTBEAT_US);
+	args_number(args, op->pace.interval_us);
 }
 
 static void write_free(struct errand *errand, struct script_args *args)

@@ -50,6 +50,13 @@ struct shared_place {
 	uint64_t holder;  /* the daemon's life; 0: it is not known */
 };
 
+/* When the next statement of a pace may start; id 0: none. */
+struct shared_pace {
+	uint64_t id;
+	int64_t next_us;
+};
+enum { SHARED_PACES = 4 };
+
 /* All that a failover can lose, and a flush does. */
 struct shared_data {
 	struct shared_key keys[KEYS_MAX];
@@ -58,6 +65,7 @@ struct shared_data {
 	bool has_permits;
 	uint64_t permits_run; /* the server that has written them */
 	int64_t next_us;      /* when the next permit's start may be */
+	struct shared_pace paces[SHARED_PACES];
 	bool has_beat;
 	uint64_t beat_holder, beat_number;
 	int64_t beat_until_us;

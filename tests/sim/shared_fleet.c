@@ -145,6 +145,19 @@ static void grant(const struct shared *shared, struct store_op *op, const struct
 		slot->start_us; /* a moment: post.c makes it a length, from when it was sent */
 }
 
+/* Where the record of a pace is, or is to be. */
+static struct shared_pace *find_pace(struct shared *shared, uint64_t id)
+{
+	struct shared_pace *paces = shared->data.paces;
+	for (int i = 0; i < SHARED_PACES; i++) {
+		if (paces[i].id == 0)
+			paces[i].id = id;
+		if (paces[i].id == id)
+			return &paces[i];
+	}
+	check_failed("paces", __FILE__, __LINE__, "more than %d", SHARED_PACES);
+}
+
 void shared_permit(struct shared *shared, struct store_op *op, const struct caller *caller)
 {
 	const struct scene *scene = &shared->fleet->scene;
@@ -164,12 +177,19 @@ void shared_permit(struct shared *shared, struct store_op *op, const struct call
 		begin_bucket(shared);
 	int64_t start_us = data->next_us > now_us ? data->next_us : now_us;
 	int half = slots_most / 2 > 1 ? slots_most / 2 : 1;
+	struct shared_pace *pace = op->pace.interval_us > 0 ? find_pace(shared, op->pace.id) : NULL;
+	int64_t paced_us = pace ? share_pace(pace->next_us, op->pace.interval_us, now_us) : now_us;
 	if (start_us - now_us > op->reach_us) {
 		retry(shared, op, start_us - now_us - op->reach_us, spread_us);
 	} else if (!occupancy.free || occupancy.taken >= slots_most ||
 		   (op->background && occupancy.background >= half)) {
 		retry(shared, op, (spread_us + 1) / 2, spread_us);
+	} else if (paced_us > now_us) {
+		int64_t most_us = op->pace.interval_us * live;
+		retry(shared, op, paced_us - now_us, most_us < 2 * SECOND ? most_us : 2 * SECOND);
 	} else {
+		if (pace)
+			pace->next_us = paced_us + op->pace.interval_us;
 		data->next_us = start_us + interval_us;
 		*occupancy.free = (struct shared_slot){ .token = op->token,
 							.owner = caller->life,

@@ -197,6 +197,9 @@ static void draw(struct deed *deed, const struct act *act)
 		op->token = draw_chance(rng, 0.8) ? draw_token(rng) : draw_slot_token(deed);
 		op->background = draw_chance(rng, 0.3);
 		op->reach_us = op->background ? 0 : 200 * MS;
+		if (draw_chance(rng, 0.2))
+			op->pace = (struct pace){ (uint64_t)rng_between(rng, 1, TWINS_PACES),
+						  rng_between(rng, 1, 400) * MS };
 		return;
 	case ACT_FREE:
 		op->verb = STORE_FREE;

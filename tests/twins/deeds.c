@@ -115,11 +115,12 @@ static void print_asked(const struct deed *deed)
 	twins_note(deed->twins,
 		   "  %s %s token=%" PRIx64 " known=%" PRIu64 " length=%" PRId64
 		   " fresh=%d after=%" PRIu64 " min_version=%d:%" PRId64
-		   " hard=%d slot=%d reach=%" PRId64 " background=%d delay=%" PRId64,
+		   " hard=%d slot=%d reach=%" PRId64 " background=%d pace=%" PRIu64 ":%" PRId64
+		   " delay=%" PRId64,
 		   store_verb_name(op->verb), op->key.bytes, op->token, op->known_fence,
 		   op->length_us, op->want.fresh, op->want.fence_after, op->want.has_min_version,
 		   op->want.min_version, op->hard, op->slot, op->reach_us, op->background,
-		   deed->delay_us);
+		   op->pace.id, op->pace.interval_us, deed->delay_us);
 }
 
 /* ---- the real one ------------------------------------------------------------------------ */

@@ -239,6 +239,27 @@ static void print_sim_permits(FILE *out, const struct twins *twins)
 		print_slot(out, i, &data->slots[i]);
 }
 
+/* Of those whose record may still hold anybody up: in Redis it ends some time after that. */
+static void print_paces(const struct pair *pair, const struct twins *twins)
+{
+	struct keys *keys = &twins->daemons[0]->keys;
+	const struct shared_data *data = &twins->shared->data;
+	int64_t now_us = shared_now(twins->shared);
+	for (uint64_t id = 1; id <= TWINS_PACES; id++) {
+		keys_pace(keys, id);
+		redisReply *reply = get(keys->pace, strlen(keys->pace), 8);
+		int64_t next_us = reply ? real_at(bytes_of(reply)) : 0;
+		if (next_us > now_us)
+			fprintf(pair->real, " pace %" PRIu64 "=%" PRId64, id, next_us);
+		if (reply)
+			freeReplyObject(reply);
+		for (int i = 0; i < SHARED_PACES; i++)
+			if (data->paces[i].id == id && data->paces[i].next_us > now_us)
+				fprintf(pair->sim, " pace %" PRIu64 "=%" PRId64, id,
+					data->paces[i].next_us);
+	}
+}
+
 static void print_real_places(FILE *out, const struct twins *twins)
 {
 	for (int i = 0; i < twins->scene.nodes; i++) {
@@ -337,6 +358,7 @@ void stock_compare(struct twins *twins)
 	pair.quiet = true;
 	print_real_permits(pair.real, twins);
 	print_sim_permits(pair.sim, twins);
+	print_paces(&pair, twins);
 	print_real_places(pair.real, twins);
 	print_sim_places(pair.sim, twins);
 	print_real_beat_and_era(pair.real, twins);

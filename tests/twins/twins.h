@@ -26,6 +26,7 @@
 /* Few keys, so that acts meet: one or two of each keyspace. */
 enum {
 	TWINS_DAEMONS_MAX = 4,
+	TWINS_PACES = 2,
 	TWINS_KEYS = 4,
 	TEXT_BYTES = 16384,
 	TWINS_LEASE_MOST_US = 30 * 1000 * 1000, /* since it was given */
