@@ -98,6 +98,7 @@ void run_init(struct run *run, struct rig *rig, uint32_t keyspace, const char *k
 			 .bytes = run->key,
 			 .len = (uint32_t)strlen(run->key) },
 		.timeout_us = 10 * 1000 * 1000,
+		.within_us = 60 * 1000 * 1000,
 		.done = run_on_done,
 	};
 }

@@ -105,6 +105,31 @@ static void a_build_that_waits_for_a_connection_can_be_cancelled(void)
 
 /* --- locks --- */
 
+/* The first finds no connection, and its moment is over when there is one: nothing of it is sent.
+ */
+static void a_late_build_is_not_sent_and_leaves_its_connection_to_the_next(void)
+{
+	static struct run run;
+	struct rig rig;
+
+	server_sql(&server,
+		   "DROP TABLE IF EXISTS late; CREATE TABLE late (v int);"
+		   "CREATE OR REPLACE FUNCTION late() RETURNS int LANGUAGE sql VOLATILE AS "
+		   "'INSERT INTO late VALUES (1) RETURNING v'");
+	rig_open(&rig, &server, 1);
+	rig_keyspace(&rig, "ks", "SELECT late() + count(*) AS value FROM late");
+	rig_start(&rig);
+	run_init(&run, &rig, 0, "ks");
+	run.build.within_us = 0;
+	run_start(&run, &rig);
+	run_wait(&run, &rig);
+	RUN_IS(&run, "late overloaded the connection to PostgreSQL came too late for the build");
+	run_free(&run);
+	BUILD_IS(&rig, 0, "ks", "row 1");
+	EXPECT(pool_counters(rig.pool)->connects == 1);
+	rig_close(&rig);
+}
+
 static void a_held_lock_keeps_the_query_from_running(void)
 {
 	static struct run run;
@@ -353,6 +378,7 @@ static const struct test tests[] = {
 	TEST(a_locked_table_times_out_and_is_not_refused),
 	TEST(a_cancelled_build_ends_and_its_connection_lives),
 	TEST(a_build_that_waits_for_a_connection_can_be_cancelled),
+	TEST(a_late_build_is_not_sent_and_leaves_its_connection_to_the_next),
 	TEST(a_held_lock_keeps_the_query_from_running),
 	TEST(builds_in_one_slot_exclude_each_other),
 	TEST(thousands_of_builds_never_get_anothers_answer),
