@@ -127,7 +127,7 @@ int conn_open(const struct conn_config *config, struct conn **ret_conn)
 bool conn_is_usable(struct conn *conn);
 
 /* Starts work on an idle connection: the build, or, if that is NULL, only to learn the statement.
- */
+   A build whose due_ns (uv_hrtime) is over before its turn to be sent is LATE. */
 void conn_work(struct conn *conn, struct statement *statement, struct build *build);
 
 /* Asks for an early end of the work. */
