@@ -28,7 +28,8 @@ struct bench_plan {
 struct ctl {
 	segar *c;
 	bool json;
-	bool raw; /* of a value, its bytes only */
+	bool raw;  /* of a value, its bytes only */
+	bool once; /* of top: a plain picture, and no more */
 	segar_options options;
 	struct bench_plan bench;
 	struct estimate_line estimate;
@@ -51,6 +52,9 @@ extern const int commands_count;
  * that are no UTF-8, become {"base64": "…"} in JSON. False if it is no whole value. */
 bool ctl_print_json(FILE *out, struct wire_span encoded);
 bool ctl_print_text(FILE *out, struct wire_span encoded);
+
+/* Text that a terminal can be trusted with: what it might take for a command is shown as \xNN. */
+void ctl_put_text(FILE *out, struct wire_span text);
 
 /* Shows what a get or mget told of one key; as ctl->json and ctl->raw want it. */
 void ctl_print_result(FILE *out, const struct ctl *ctl, const segar_result *result);

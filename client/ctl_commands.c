@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/ctl.h"
+#include "client/ctl_top.h"
 
 /* The key that the arguments name: one in string form, or a keyspace and its arguments. Owned. */
 static char *key_of(const struct ctl *ctl)
@@ -204,6 +205,19 @@ static enum ctl_exit run_estimate(struct ctl *ctl, const struct command *command
 	return ctl_estimate(ctl, ctl->args_count > 0 ? ctl->args[0] : NULL);
 }
 
+static enum ctl_exit run_top(struct ctl *ctl, const struct command *command)
+{
+	char *end = NULL;
+	unsigned long keys = ctl->args_count > 0 ? strtoul(ctl->args[0], &end, 10) : 0;
+
+	(void)command;
+	if (ctl->args_count > 0 && (*end || end == ctl->args[0] || keys < 1 || keys > UINT16_MAX)) {
+		fprintf(stderr, "segarctl: COUNT is a number of keys, not %s\n", ctl->args[0]);
+		return CTL_USAGE;
+	}
+	return ctl_top(ctl, (uint32_t)keys);
+}
+
 #define KEY     "KEY | KEYSPACE ARG..."
 #define KEY_MAX (1 + WIRE_KEY_ARGS_MAX)
 
@@ -222,6 +236,7 @@ const struct command commands[] = {
 	{ "stats", "[KEYSPACE]", "show counters and gauges, of all or of one keyspace", 0, 1, 0,
 	  run_stats },
 	{ "keyspaces", "", "show the keyspaces and how each stands", 0, 0, 0, run_plain },
+	{ "top", "[COUNT]", "show what goes on, again and again", 0, 1, 0, run_top },
 	{ "reload", "", "have the configuration read anew", 0, 0, 0, run_plain },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,
 	  OPTION_IN(GET), run_bench },

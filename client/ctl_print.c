@@ -19,6 +19,11 @@ static void put_text(FILE *out, struct wire_span text, bool lines)
 	}
 }
 
+void ctl_put_text(FILE *out, struct wire_span text)
+{
+	put_text(out, text, false);
+}
+
 static void put_json_string(FILE *out, struct wire_span text)
 {
 	fputc('"', out);

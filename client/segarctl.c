@@ -12,13 +12,13 @@
 /* --- options --- */
 
 /* Those of segarctl itself. Those of the methods come from proto/method.h. */
-enum { FOR_BENCH = 1 };
+enum { FOR_BENCH = 1, FOR_TOP };
 static const struct own_option {
 	char letter; /* what getopt returns */
 	const char *name;
 	const char *arg; /* NULL: it takes none */
 	const char *text;
-	int only; /* FOR_BENCH, or for all */
+	int only; /* FOR_BENCH, FOR_TOP, or for all */
 } own_options[] = {
 	{ 's', "socket", "PATH", "the daemon's socket; or $SEGAR_SOCKET, or /run/segar/segard.sock",
 	  0 },
@@ -29,6 +29,7 @@ static const struct own_option {
 	{ 'd', "depth", "N", "requests in flight on each (1)", FOR_BENCH },
 	{ 'n', "requests", "N", "requests in all; without, for some seconds", FOR_BENCH },
 	{ 't', "seconds", "N", "for how long (5)", FOR_BENCH },
+	{ '1', "once", NULL, "show it once, and plainly", FOR_TOP },
 	{ 'h', "help", NULL, "show this", 0 },
 	{ 'V', "version", NULL, "show segarctl's version", 0 },
 };
@@ -83,7 +84,10 @@ static void print_help(FILE *out)
 		fprintf(out, "  -%c, --%s%s%s\n          %s%s\n", own_options[i].letter,
 			own_options[i].name, own_options[i].arg ? " " : "",
 			own_options[i].arg ? own_options[i].arg : "",
-			own_options[i].only == FOR_BENCH ? "bench: " : "", own_options[i].text);
+			own_options[i].only == FOR_BENCH ? "bench: "
+			: own_options[i].only == FOR_TOP ? "top: "
+							 : "",
+			own_options[i].text);
 	for (size_t i = 0; i < options_count; i++) {
 		if (options_all[i].type == OPTION_NOT_YET)
 			continue;
@@ -146,7 +150,7 @@ struct line {
 	const char *socket; /* NULL: not said */
 	int64_t timeout_ms;
 	int64_t connections, requests, seconds, depth;
-	bool json, raw;
+	bool json, raw, once;
 	bool for_bench; /* an option of bench's was given */
 };
 
@@ -183,6 +187,9 @@ static enum ctl_exit take_own_option(struct line *line, int letter, const char *
 		return CTL_VALUE;
 	case 'r':
 		line->raw = true;
+		return CTL_VALUE;
+	case '1':
+		line->once = true;
 		return CTL_VALUE;
 	case 'w':
 		return take_number("timeout-ms", arg, 1, INT32_MAX, &line->timeout_ms);
@@ -280,6 +287,8 @@ static enum ctl_exit check_options(struct line *line, const struct command *comm
 		return refuse("-c, -d, -n and -t are for bench");
 	if (line->estimate.given && strcmp(command->name, "estimate") != 0)
 		return refuse("--rate, --build and what goes with them are for estimate");
+	if (line->once && strcmp(command->name, "top") != 0)
+		return refuse("--once is for top");
 	if (line->requests && line->seconds)
 		return refuse("bench ends after -n requests or -t seconds, not both");
 	return CTL_VALUE;
@@ -308,6 +317,7 @@ static void set_options(struct ctl *ctl, const struct line *line)
 {
 	ctl->json = line->json;
 	ctl->raw = line->raw;
+	ctl->once = line->once;
 	ctl->options.wait_ms = line->options.wait_ms;
 	ctl->options.max_stale_ms = line->options.max_stale_ms;
 	ctl->options.min_version = line->options.min_version;

@@ -21,6 +21,7 @@
 	X(PING, ping, "", "answers \"pong\"")                                                      \
 	X(STATS, stats, "[keyspace]", "counters and gauges, of all or of a keyspace")              \
 	X(KEYSPACES, keyspaces, "", "the keyspaces and how each stands")                           \
+	X(TOP, top, "[count]", "what is asked for most, and what would cost most")                 \
 	X(RELOAD, reload, "", "read the configuration anew")
 
 enum method {

@@ -282,6 +282,8 @@ static const struct field near_fields[] = {
 	DURATION("trust", near_policy, trust_us, DEFAULT("2s"), RANGE(0, UNITS_MINUTE),
 		 HELP("How long values in the daemon's own memory need no look at the shared store "
 		      "after its last sign of life; 0: each read looks.")),
+	COUNT("hot", near_policy, hot, DEFAULT("1000"), RANGE(0, HOT_KEYS_CEILING),
+	      HELP("How many of the keys that are asked for most are known, for `top`; 0: none.")),
 };
 static const struct schema near_schema = SCHEMA(near_fields, near_policy, NULL);
 

@@ -28,6 +28,7 @@ enum {
 	QUEUE_CEILING = 1000000,
 	CONCURRENCY_CEILING = 1000,
 	FLEET_CEILING = 10000,
+	HOT_KEYS_CEILING = 10000,
 	WAKE_BATCH = 64,     /* waiters answered in one turn of the loop */
 	BATCH_KEYS_MAX = 64, /* built by one statement: each takes an advisory lock */
 	BATCH_BYTES_MAX = 32 * 1024 * 1024, /* of their values; those beyond are built alone */

@@ -50,6 +50,7 @@ struct engine *engine_create(const struct policy *policies, uint32_t count,
 	roster_init(&engine->keyspaces);
 	if (roster_reload(&engine->keyspaces, policies, count, 0) != RELOAD_OK ||
 	    near_init(&engine->near, limits->near_bytes_max) != 0 ||
+	    hotlist_init(&engine->hotlist, limits->hot_keys, ~seed) != 0 ||
 	    table_init(&engine->flights, FLIGHTS_TABLE_SIZE) != 0) {
 		engine_free(engine);
 		return NULL;
@@ -64,6 +65,7 @@ void engine_free(struct engine *engine)
 	CHECK_MSG(engine_is_idle(engine), "flights=%zu requests=%u", engine->all.count,
 		  engine->requests);
 	near_close(&engine->near);
+	hotlist_close(&engine->hotlist);
 	table_close(&engine->flights);
 	roster_close(&engine->keyspaces);
 	mem_free(engine);
@@ -195,6 +197,9 @@ enum engine_lookup engine_lookup(struct engine *engine, const struct query *quer
 				 struct answer *ret_answer)
 {
 	struct near_entry *ne = near_find(&engine->near, &query->key);
+	if (query->kind == QUERY_GET && hotlist_is_due(&engine->hotlist))
+		hotlist_count(&engine->hotlist, query->key.hash, query->key.bytes, query->key.len,
+			      now_us);
 	if (!ne)
 		return ENGINE_MISS;
 	ne->visited = true;
@@ -219,6 +224,8 @@ const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char 
 	struct near_entry *ne = near_hit(&engine->near, hash, bytes, len, now_us);
 	if (!ne)
 		return NULL;
+	if (hotlist_is_due(&engine->hotlist))
+		hotlist_count(&engine->hotlist, hash, bytes, len, now_us);
 	engine->counters.hits_fresh++;
 	ne->keyspace->account.gets[ANSWER_FRESH][SOURCE_NEAR][REASON_NONE]++;
 	return &ne->entry;

@@ -32,6 +32,7 @@
 #include "core/breaker.h"
 #include "core/bulkhead.h"
 #include "core/flight.h"
+#include "core/hotlist.h"
 #include "core/keyspace.h"
 #include "core/near.h"
 #include "core/permits.h"
@@ -68,6 +69,7 @@ struct engine_limits {
 	uint32_t concurrency;  /* builds at once */
 	size_t key_bytes_max;  /* of flights' keys */
 	size_t near_bytes_max;
+	uint32_t hot_keys;     /* so many of the hottest are tracked; not changed by a reload */
 	int64_t answer_old_us; /* a shared store's answer that was longer under way says nothing of
 				  now; 0: none is */
 };
@@ -80,9 +82,10 @@ struct engine {
 	struct engine_counters counters;
 
 	struct near near;
-	struct table flights; /* by key; all but the DONE ones */
-	struct list all;      /* every flight; when stopping, those already told at the end */
-	struct list batches;  /* every batch */
+	struct hotlist hotlist; /* which keys are asked for most */
+	struct table flights;   /* by key; all but the DONE ones */
+	struct list all;        /* every flight; when stopping, those already told at the end */
+	struct list batches;    /* every batch */
 	struct list moving; /* flights to be moved on, a few a step: on a batch that was let in, or
 			       off one that is over */
 	struct list warmings; /* of struct warming: to start flights, a few a step */

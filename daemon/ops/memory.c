@@ -28,6 +28,7 @@ enum {
 struct given {
 	size_t connections, requests, flights, concurrency, keyspaces, near, value;
 	size_t build; /* the values of one statement */
+	size_t hot;
 };
 
 /* Of one statement: a value, or those of a batch. */
@@ -55,6 +56,7 @@ static struct given given_of(const struct config *config, size_t value_bytes)
 		.concurrency = (size_t)config->origin.concurrency,
 		.keyspaces = config->keyspaces_count,
 		.near = config->near.memory,
+		.hot = (size_t)config->near.hot,
 		.value = value_bytes,
 		.build = build_of(config, value_bytes),
 	};
@@ -104,9 +106,16 @@ static size_t near_of(const struct given *given)
 	return given->near;
 }
 
+static size_t of_hot(const struct given *given)
+{
+	size_t counters = given->hot * HOT_COUNTERS_PER_KEY;
+	return counters * (sizeof(struct hot_counter) + HEAP_SLOTS * sizeof(struct table_node *));
+}
+
 /* X(name, bytes, what it is) */
 #define MEMORY_MAP(X)                                                                              \
 	X("near cache", near_of(given), "near.memory: entries, keys, its table, ghosts")           \
+	X("hot keys", of_hot(given), "near.hot")                                                   \
 	X("connections", of_connections(given), "limits.connections, idle")                        \
 	X("input", (size_t)READ_HOLD_ALL_MAX, "requests that have come in part")                   \
 	X("replies", (size_t)REPLIES_ALL_MAX, "that clients have not read")                        \

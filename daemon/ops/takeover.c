@@ -15,6 +15,7 @@ struct engine_limits takeover_engine_limits(const struct config *config)
 		.concurrency = (uint32_t)config->origin.concurrency,
 		.key_bytes_max = KEYS_ALL_MAX,
 		.near_bytes_max = config->near.memory,
+		.hot_keys = (uint32_t)config->near.hot,
 		.answer_old_us = config->near.trust_us > ANSWER_OLD_LEAST_US ? config->near.trust_us
 									     : ANSWER_OLD_LEAST_US,
 	};

@@ -14,6 +14,7 @@
 #include "rpc/peer.h"
 #include "rpc/reply.h"
 #include "rpc/server.h"
+#include "rpc/top.h"
 
 /* A request on its way to its handler. */
 struct ask {
@@ -297,6 +298,25 @@ static enum status serve_keyspaces(struct ask *ask, struct wire_error *error)
 	return serve_about(ask, error, about_keyspaces);
 }
 
+static enum status serve_top(struct ask *ask, struct wire_error *error)
+{
+	struct options options;
+	uint32_t keys = TOP_KEYS_USUAL;
+	enum status status;
+
+	if (!reader_at_end(&ask->params) && !reader_u32(&ask->params, &keys))
+		return wire_refuse(error, STATUS_BAD_REQUEST, "top's count is no integer");
+	if (keys < 1 || keys > TOP_KEYS_MAX)
+		return wire_refuse(error, STATUS_BAD_REQUEST, "top tells 1 to %d keys, not %u",
+				   TOP_KEYS_MAX, (unsigned)keys);
+	status = options_read(&ask->params, ask->method, &options, error);
+	if (status == STATUS_OK)
+		status = top_reply(ask->peer, ask->id, keys);
+	if (status == STATUS_OVERLOADED)
+		return wire_refuse(error, status, "there is no memory for that");
+	return status;
+}
+
 static enum status serve_reload(struct ask *ask, struct wire_error *error)
 {
 	struct options options;
@@ -315,7 +335,7 @@ static const handler handlers[] = {
 
 static enum status refuse_method(struct wire_span name, struct wire_error *error)
 {
-	static const char *const later[] = { "warm", "warm_status", "warm_cancel", "top", "log" };
+	static const char *const later[] = { "warm", "warm_status", "warm_cancel", "log" };
 	char quoted[WIRE_QUOTED_MAX];
 
 	wire_quote(name.data, name.len, quoted);

@@ -194,7 +194,8 @@ void rpc_world_defaults(struct rpc_world *world)
 						       .key_bytes_max = 1 << 20,
 						       .queue_max = 10000,
 						       .concurrency = 1000,
-						       .near_bytes_max = 256 << 20 };
+						       .near_bytes_max = 256 << 20,
+						       .hot_keys = 1000 };
 	list_init(&world->building);
 	snprintf(world->dir, sizeof(world->dir), "/tmp/segar-test-XXXXXX");
 	cr_assert(mkdtemp(world->dir));
