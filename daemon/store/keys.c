@@ -39,6 +39,8 @@ int keys_init(struct keys *keys, const char *prefix, uint32_t db)
 	snprintf(keys->feed, KEYS_FLEET_MAX, "%s{fleet}:feed", keys->prefix);
 	snprintf(keys->history, KEYS_FLEET_MAX, "%s{fleet}:history", keys->prefix);
 	snprintf(keys->definitions, KEYS_FLEET_MAX, "%s{fleet}:definitions", keys->prefix);
+	snprintf(keys->jobs, KEYS_FLEET_MAX, "%s{fleet}:jobs", keys->prefix);
+	snprintf(keys->job, KEYS_FLEET_MAX, "%s{fleet}:job:", keys->prefix);
 	snprintf(keys->channel, KEYS_FLEET_MAX, "%schanges:%u", keys->prefix, db);
 	keys->entry = mem_alloc(NAME_MAX_LEN);
 	keys->claim = mem_alloc(NAME_MAX_LEN);

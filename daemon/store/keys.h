@@ -6,7 +6,7 @@
  *                                                  PREFIX {fleet}:era, {fleet}:beat
  *                                                  PREFIX {fleet}:epochs, {fleet}:feed,
  * {fleet}:definitions PREFIX {fleet}:history   the origin's
- *   PREFIX {fleet}:pace:ID  a warm-up's
+ *   PREFIX {fleet}:pace:ID  a warm-up's  PREFIX {fleet}:jobs, {fleet}:job:NAME   warm-ups
  *
  * What is in braces decides on the Cluster slot: so that those of others have no say, braces in the
  * prefix and in the key are written %7B and %7D, which no canonical key holds. Channels, unlike
@@ -33,6 +33,8 @@ struct keys {
 	char feed[KEYS_FLEET_MAX];
 	char history[KEYS_FLEET_MAX];
 	char definitions[KEYS_FLEET_MAX];
+	char jobs[KEYS_FLEET_MAX];
+	char job[KEYS_FLEET_MAX]; /* … but for its name */
 	char channel[KEYS_FLEET_MAX];
 	char pace[KEYS_FLEET_MAX]; /* until the next keys_pace */
 

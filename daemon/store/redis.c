@@ -316,6 +316,7 @@ static void redis_on_turn(uv_idle_t *handle)
 	if (redis->epochs_untold)
 		news_tell_epochs(redis);
 	changes_turn(redis);
+	jobs_turn(redis);
 	redis_go_on(redis);
 	/* Answers submit anew: those wait for the next turn. */
 	for (size_t n = redis->answered.count; n > 0; n--) {
@@ -324,7 +325,8 @@ static void redis_on_turn(uv_idle_t *handle)
 		op->done(op);
 	}
 	bool done = redis->closing && redis->links_open == 0 && redis->errands == 0 &&
-		    list_empty(&redis->answered) && !redis->changes.op;
+		    list_empty(&redis->answered) && !redis->changes.op &&
+		    list_empty(&redis->jobs_unsent);
 	if (done && !uv_is_closing((uv_handle_t *)handle)) {
 		uv_close((uv_handle_t *)handle, redis_on_gone);
 		uv_close((uv_handle_t *)&redis->pulse.timer, redis_on_gone);
@@ -443,6 +445,7 @@ int redis_store_create(uv_loop_t *loop, const struct redis_options *options,
 	rng_seed(&redis->rng, options->seed);
 	list_init(&redis->waiting);
 	list_init(&redis->answered);
+	list_init(&redis->jobs_unsent);
 	amends_init(&redis->amends);
 	fleet_clock_init(&redis->clock, redis_local_us(), time_of_day_us());
 	place_init(&redis->place, options->state_dir, redis->fleet, rng_next(&redis->rng) | 1,

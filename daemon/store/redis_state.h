@@ -5,6 +5,7 @@
  *   pulse.c     what the daemon asks for itself: time, place, trust, amends
  *   news.c      what the fleet publishes
  *   changes.c   changes of the origin's log
+ *   jobs.c      warm-ups' jobs
  */
 #pragma once
 
@@ -101,6 +102,7 @@ struct redis_store {
 	struct amends amends;
 	struct pulse pulse;
 	struct redis_changes changes;
+	struct list jobs_unsent; /* of struct job_call: to be told */
 
 	struct list waiting;  /* of struct errand: not sent yet */
 	struct list answered; /* of struct store_op: to be told */
@@ -154,6 +156,9 @@ void pulse_close(struct redis_store *redis);
 
 /* changes.c */
 void changes_turn(struct redis_store *redis);
+
+/* jobs.c */
+void jobs_turn(struct redis_store *redis);
 
 /* news.c */
 void news_on_message(struct redis_store *redis, const char *bytes, size_t len);

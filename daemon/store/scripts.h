@@ -20,7 +20,13 @@
 	X(CLOCK, clock)                                                                            \
 	X(BEAT, beat)                                                                              \
 	X(FOLLOW, follow)                                                                          \
-	X(CHANGE, change)
+	X(CHANGE, change)                                                                          \
+	X(JOBS, jobs)                                                                              \
+	X(JOB_OPEN, job_open)                                                                      \
+	X(JOB_FEED, job_feed)                                                                      \
+	X(JOB_WORK, job_work)                                                                      \
+	X(JOB_END, job_end)                                                                        \
+	X(JOB_LOOK, job_look)
 
 enum script_name {
 #define X(NAME, name) SCRIPT_##NAME,

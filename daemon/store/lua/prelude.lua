@@ -285,3 +285,59 @@ end
 local function feed_write(key, token, until_us, length, position)
 	redis.call('SET', key, struct.pack(FEED, 'f', 1, token, until_us, length) .. position)
 end
+
+-- A warm-up's job (job_open.lua has the layout), or nil.
+local JOB_KEPT, JOB_ENDED_KEPT = 7 * 86400000, 86400000
+
+local function job_read(key)
+	local fields = redis.call('HMGET', key, 'id', 'state', 'interval', 'spec', 'began', 'ended', 'why', 'keys',
+		'total', 'all', 'fed', 'low', 'next', 'spooler', 'spool_until', 'spool_length', 'fresh', 'built',
+		'failed', 'failures', 'failures_count')
+	if not fields[1] or not fields[2] then return nil end
+	local function number(i) return tonumber(fields[i] or nil) or 0 end
+	return { id = fields[1], state = fields[2], interval = number(3), spec = fields[4] or '', began = number(5),
+		ended = number(6), why = fields[7] or '', keys = number(8), total = number(9), all = number(10),
+		fed = number(11), low = number(12), next = number(13), spooler = fields[14] or ZERO,
+		spool_until = number(15), spool_length = number(16), fresh = number(17), built = number(18),
+		failed = number(19), failures = fields[20] or '', failures_count = number(21) }
+end
+
+local function job_drop_chunks(key, job)
+	for at = job.low, job.next - 1 do redis.call('HDEL', key, 'c:' .. at, 'l:' .. at) end
+end
+
+local function job_end(jobs_key, key, name, job, state, why, now)
+	job_drop_chunks(key, job)
+	job.state, job.why, job.ended, job.low = state, why, now, job.next
+	redis.call('HSET', key, 'state', state, 'why', why, 'ended', string.format('%.0f', now), 'low', job.low)
+	redis.call('PEXPIRE', key, JOB_ENDED_KEPT)
+	if redis.call('HGET', jobs_key, name) == job.id then redis.call('HDEL', jobs_key, name) end
+end
+
+-- What is told of a job, behind the reply's own words: id, state, interval, spec, keys, total, all, fresh,
+-- built, failed, how long it has run, why it failed.
+local function job_reply(job, now, reply)
+	local ended = job.ended > 0 and job.ended or now
+	for _, item in ipairs({ job.id, job.state, job.interval, job.spec, job.keys, job.total, job.all, job.fresh,
+		job.built, job.failed, math.max(0, ended - job.began), job.why }) do
+		reply[#reply + 1] = item
+	end
+	return reply
+end
+
+-- The claim of a job's chunk, or nil.
+local JOB_CLAIM = '>c8ddddd'
+
+local function claim_of(key, seq)
+	local bytes = redis.call('HGET', key, 'l:' .. seq)
+	if not bytes or #bytes ~= struct.size(JOB_CLAIM) then return nil end
+	local claim = {}
+	claim.token, claim.until_us, claim.length, claim.fresh, claim.built, claim.failed =
+		struct.unpack(JOB_CLAIM, bytes)
+	return claim
+end
+
+local function claim_put(key, seq, claim, token, now, length)
+	redis.call('HSET', key, 'l:' .. seq, struct.pack(JOB_CLAIM, token, now + length, length, claim.fresh,
+		claim.built, claim.failed))
+end

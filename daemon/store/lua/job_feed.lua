@@ -1,0 +1,48 @@
+#!lua flags=allow-oom
+-- The right to feed a job: takes or lengthens it, and feeds a chunk of keys.
+--
+-- KEYS  jobs, job
+-- ARGV  deadline, name, id, token, how long the right holds, from and to where in the spool, keys,
+--       their bytes ('': none now), 1 if that is all, total, how many chunks may be ahead
+-- ->    'late'
+--       'gone'                    no such job runs
+--       'held', left              another feeds it
+--       'full', fed, ahead        it is ours; nothing was fed, for enough is ahead
+--       'feeding', fed, ahead     it is ours
+--
+-- A chunk is fed where the last one ended. One that begins at 0 again starts the job anew: it is from
+-- another spool. What begins elsewhere is not fed: the answer says where.
+
+local deadline, name, id, token = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local length, from, to, keys = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local bytes, last, total, ahead_max = ARGV[9], ARGV[10] == '1', tonumber(ARGV[11]), tonumber(ARGV[12])
+
+local now = now_us()
+if now > deadline then return { 'late' } end
+local job = job_read(KEYS[2])
+if not job or job.id ~= id or job.state ~= 'running' then return { 'gone' } end
+local left = left_of(job.spool_until, job.spool_length, now)
+if left > 0 and job.spooler ~= token then return { 'held', left } end
+redis.call('HSET', KEYS[2], 'spooler', token, 'spool_until', string.format('%.0f', now + length),
+	'spool_length', string.format('%.0f', length))
+redis.call('PEXPIRE', KEYS[2], JOB_KEPT)
+if from == 0 and job.fed > 0 and (bytes ~= '' or last) then
+	job_drop_chunks(KEYS[2], job)
+	job.fed, job.keys, job.all = 0, 0, 0
+	redis.call('HSET', KEYS[2], 'low', job.next, 'fresh', 0, 'built', 0, 'failed', 0, 'failures', '',
+		'failures_count', 0)
+	job.low = job.next
+end
+if job.all == 1 or from ~= job.fed or (bytes == '' and not last) then
+	return { 'feeding', job.fed, job.next - job.low }
+end
+if bytes ~= '' then
+	if job.next - job.low >= ahead_max then return { 'full', job.fed, job.next - job.low } end
+	redis.call('HSET', KEYS[2], 'c:' .. job.next, bytes)
+	job.next, job.keys, job.fed = job.next + 1, job.keys + keys, to
+end
+if last then job.all, total = 1, job.keys end
+redis.call('HSET', KEYS[2], 'next', job.next, 'keys', string.format('%.0f', job.keys), 'fed',
+	string.format('%.0f', job.fed), 'all', job.all, 'total', string.format('%.0f', total))
+if last and job.next == job.low then job_end(KEYS[1], KEYS[2], name, job, 'done', '', now) end
+return { 'feeding', job.fed, job.next - job.low }
