@@ -17,7 +17,7 @@ enum { LOCK_TEXT_MAX = 21 }; /* of a bigint, with the comma before it */
 
 static bool is_asked(const struct build *build)
 {
-	return build->outcome != BUILD_BAD_KEY;
+	return build->outcome != BUILD_BAD_KEY && build->outcome != BUILD_APART;
 }
 
 /* An element in quotes, in which only quotes and backslashes mean something. */
@@ -54,7 +54,10 @@ static void judge(struct build *build, const struct statement *statement,
 	build->status = STATUS_OK;
 	if (arguments_fit(arguments, statement->policy->name, &type, 1, text, sizeof(text)))
 		return;
-	build->outcome = BUILD_BAD_KEY;
+	/* Where the keyspace's own query takes another type, or is not known yet, it may have a
+	 * row. */
+	bool is_own = statement->single->params_count == 1 && statement->single->params[0] == type;
+	build->outcome = is_own || arguments->count != 1 ? BUILD_BAD_KEY : BUILD_APART;
 	build->status = STATUS_BAD_REQUEST;
 	build->text = value_create(text, strlen(text));
 }

@@ -167,6 +167,43 @@ static int learn_columns(struct statement *learned, const PGresult *description,
 	return 0;
 }
 
+/* Whether a value of the type has one spelling only: by nature, or since arguments of it must be
+ * canonical. Of a type that others have defined nobody knows. */
+static bool is_of_one_spelling(uint32_t type)
+{
+	switch (type) {
+	case PG_TYPE_TEXT:
+	case PG_TYPE_VARCHAR:
+	case PG_TYPE_INT2:
+	case PG_TYPE_INT4:
+	case PG_TYPE_INT8:
+	case PG_TYPE_OID:
+	case PG_TYPE_UUID:
+	case PG_TYPE_BOOL:
+	case PG_TYPE_DATE:
+		return true;
+	}
+	return false;
+}
+
+/* Rows find their keys by spelling. Where `1.5` and `1.50` are one row, one of them would find
+ * none, and be taken for "no such row". */
+static int learn_batch_spelling(uint32_t array, struct statement *statement)
+{
+	uint32_t type = pg_type_element(array);
+
+	if (is_of_one_spelling(type))
+		return 0;
+	return learn_refuse(statement,
+			    "the query's parameter is an array of %s: a value may have several "
+			    "spellings there, and a key that is not spelled as the row has it "
+			    "would be taken for \"no such row\"; take the keys as text, and give "
+			    "each back as it came: SELECT k AS key, ... FROM unnest($1::text[]) k "
+			    "JOIN ... ON id = k::%s",
+			    type ? pg_type_name(type) : "a type that segard does not know",
+			    type ? pg_type_name(type) : "its_type");
+}
+
 /* A batch query takes the keys, each of which is one argument of the other. */
 static int learn_batch_params(const PGresult *description, struct statement *statement)
 {
@@ -191,7 +228,7 @@ static int learn_batch_params(const PGresult *description, struct statement *sta
 			"the query's parameter is of type %s; expected the array of the "
 			"keys, as in WHERE id = ANY($1)",
 			type);
-	return 0;
+	return learn_batch_spelling(PQparamtype(description, 0), statement);
 }
 
 /* Whether what is known describes the query already: a second connection learned it meanwhile. */

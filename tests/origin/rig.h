@@ -17,7 +17,7 @@
 	} while (0)
 void rig_failed(const char *expr, const char *file, int line);
 
-enum { RIG_KEYSPACES_MAX = 16 };
+enum { RIG_KEYSPACES_MAX = 24 };
 
 struct rig {
 	struct server *server;

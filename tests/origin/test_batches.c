@@ -146,6 +146,7 @@ static void a_key_that_does_not_fit_is_not_sent(void)
 	struct rig rig;
 	uint32_t ks = open_items(&rig, ITEMS);
 
+	BUILD_IS(&rig, ks, "b:1", "row one 11"); /* by then it is known what fits */
 	BATCH(&rig, ks, "b:1", "b:042", "b:x", "b:4", "b:1:2", "b");
 	RUN_IS(&runs[0], "row one 11");
 	RUN_IS(&runs[1], "bad_key bad_request argument 1 of b must be a bigint in plain decimal");
@@ -166,6 +167,7 @@ static void what_one_key_may_have_spoilt_goes_apart(void)
 	uint32_t ks = open_items(&rig, "SELECT id::text AS key, 1 / (id - 4) AS value FROM b"
 				       " WHERE id = ANY($1)");
 
+	BUILD_IS(&rig, ks, "b:1", "row one 11");
 	BATCH(&rig, ks, "b:1", "b:4", "b:x");
 	RUN_IS(&runs[0], "apart origin_error 22012 division by zero");
 	RUN_IS(&runs[1], "apart origin_error 22012 division by zero");
@@ -177,6 +179,54 @@ static void what_one_key_may_have_spoilt_goes_apart(void)
 	rig_close(&rig);
 }
 
+/* Which is the case where the two queries take their arguments as different types. */
+static void a_key_that_fits_only_the_single_query_goes_apart(void)
+{
+	struct rig rig;
+	uint32_t ks;
+
+	rig_open(&rig, &server, 2);
+	ks = rig_keyspace(&rig, "t", "SELECT 'alone' AS value FROM (SELECT $1::text) t");
+	rig.policies[ks].batch =
+		(struct batch_policy){ .query = (char *)"SELECT k AS key, 'both' AS value"
+							" FROM unnest($1::int[]) k",
+				       .max = MANY };
+	rig_start(&rig);
+	BATCH(&rig, ks, "t:042", "t:42", "t:5000000000");
+	EXPECT(runs[0].build.outcome == BUILD_APART && runs[2].build.outcome == BUILD_APART);
+	RUN_IS(&runs[1], "row both");
+	forget(3);
+	BATCH(&rig, ks, "t:042", "t:5000000000");
+	EXPECT(runs[0].build.outcome == BUILD_APART && runs[1].build.outcome == BUILD_APART);
+	forget(2);
+	rig_close(&rig);
+}
+
+/* As it is for each of 1.5 and 1.50, of which WHERE id = ANY($1) brings one row. */
+static void keys_that_are_given_back_as_they_came_have_their_row_however_they_are_spelled(void)
+{
+	struct rig rig;
+	uint32_t ks;
+
+	server_sql(&server, "CREATE TABLE sizes (id numeric PRIMARY KEY, v text);"
+			    "INSERT INTO sizes VALUES (1.5, 'one and a half')");
+	rig_open(&rig, &server, 2);
+	ks = rig_keyspace(&rig, "s", "SELECT v AS value FROM sizes WHERE id = $1");
+	rig.policies[ks].batch = (struct batch_policy){
+		.query = (char *)"SELECT k AS key, v AS value FROM unnest($1::text[]) k"
+				 " JOIN sizes ON id = k::numeric",
+		.max = MANY
+	};
+	rig_start(&rig);
+	BATCH(&rig, ks, "s:1.5", "s:1.50", "s:2");
+	RUN_IS(&runs[0], "row one and a half");
+	RUN_IS(&runs[1], "row one and a half");
+	RUN_IS(&runs[2], "no_row");
+	forget(3);
+	rig_close(&rig);
+	server_sql(&server, "DROP TABLE sizes");
+}
+
 static void a_type_that_only_postgresql_judges_goes_apart(void)
 {
 	struct rig rig;
@@ -185,8 +235,9 @@ static void a_type_that_only_postgresql_judges_goes_apart(void)
 	rig_open(&rig, &server, 2);
 	ks = rig_keyspace(&rig, "i", "SELECT host($1::inet) AS value");
 	rig.policies[ks].batch =
-		(struct batch_policy){ .query = (char *)"SELECT host(k) AS key, 1 AS value"
-							" FROM unnest($1::inet[]) k",
+		(struct batch_policy){ .query = (char *)"SELECT k AS key, 1 AS value FROM"
+							" unnest($1::text[]) k WHERE"
+							" k::inet IS NOT NULL",
 				       .max = MANY };
 	rig_start(&rig);
 	BATCH(&rig, ks, "i:10.0.0.1", "i:nonsense");
@@ -472,6 +523,22 @@ static void what_is_no_batch_query_is_refused_with_a_reason(void)
 		{ "SELECT 1 AS value", "SELECT 1 AS key, 1 AS value WHERE 1 = ANY($1::int[])",
 		  "batch: only keys of one argument can be built together, and the keyspace's own "
 		  "query takes 0" },
+#define SPELLED(type, its)                                                                         \
+	"batch: the query's parameter is an array of " type ": a value may have several "          \
+	"spellings there, and a key that is not spelled as the row has it would be taken for "     \
+	"\"no such row\"; take the keys as text, and give each back as it came: SELECT k AS key, " \
+	"... FROM unnest($1::text[]) k JOIN ... ON id = k::" its
+#define TAKES(type) "SELECT 1 AS key, 1 AS value WHERE $1::" type "[] IS NOT NULL"
+		{ "SELECT $1::numeric AS value", TAKES("numeric"), SPELLED("numeric", "numeric") },
+		{ "SELECT $1::float8 AS value", TAKES("float8"),
+		  SPELLED("double precision", "double precision") },
+		{ "SELECT $1::char(3) AS value", TAKES("char(3)"),
+		  SPELLED("character", "character") },
+		{ "SELECT $1::timestamptz AS value", TAKES("timestamptz"),
+		  SPELLED("timestamp with time zone", "timestamp with time zone") },
+		{ "SELECT $1::inet AS value", TAKES("inet"), SPELLED("inet", "inet") },
+		{ "SELECT $1::macaddr AS value", TAKES("macaddr"),
+		  SPELLED("a type that segard does not know", "its_type") },
 		{ "SELECT $1::int AS value", "SELECT 1 AS key FROM nowhere",
 		  "batch: 42P01 relation \"nowhere\" does not exist at character 22" },
 	};
@@ -585,6 +652,8 @@ int main(int argc, char **argv)
 		TEST(a_key_that_does_not_fit_is_not_sent),
 		TEST(what_one_key_may_have_spoilt_goes_apart),
 		TEST(a_type_that_only_postgresql_judges_goes_apart),
+		TEST(a_key_that_fits_only_the_single_query_goes_apart),
+		TEST(keys_that_are_given_back_as_they_came_have_their_row_however_they_are_spelled),
 		TEST(two_rows_are_that_keys_error),
 		TEST(a_row_that_nobody_asked_for_has_each_built_alone),
 		TEST(values_are_bounded_each_and_in_all),
