@@ -5,6 +5,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/sql_text.h"
+
 enum { SPREAD_USUAL_US = 60 * 1000 * 1000 };
 
 uint64_t key_hash(const void *secret, const char *bytes, size_t len)
@@ -19,15 +21,29 @@ uint64_t key_public_hash(const char *bytes, size_t len)
 
 /* ---- policies ----------------------------------------------------------------------------- */
 
+/* Comments and white space count as one blank, and as nothing at either end. */
+static uint64_t hash_query(const char *query, uint64_t seed)
+{
+	XXH3_state_t state = { 0 };
+	XXH3_64bits_reset_withSeed(&state, seed);
+	for (const char *at = sql_text_skip_blank(query), *end, *next; *at; at = next) {
+		end = sql_text_skip(at);
+		next = sql_text_skip_blank(end);
+		XXH3_64bits_update(&state, at, (size_t)(end - at));
+		if (next != end && *next)
+			XXH3_64bits_update(&state, " ", 1);
+	}
+	return XXH3_64bits_digest(&state);
+}
+
 /* All daemons must agree on it, so it is part of what they share: as lasting as the store's
    layout. */
 uint64_t keyspace_definition(const struct policy *policy)
 {
 	const char *query = policy->query ? policy->query : "";
-	uint64_t definition = XXH3_64bits_withSeed(query, strlen(query), policy->single_row);
-	const char *batch = policy->batch.query;
-	if (batch)
-		definition = XXH3_64bits_withSeed(batch, strlen(batch), definition);
+	uint64_t definition = hash_query(query, policy->single_row);
+	if (policy->batch.query)
+		definition = hash_query(policy->batch.query, definition);
 	return definition ? definition : 1;
 }
 

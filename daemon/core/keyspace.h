@@ -55,7 +55,7 @@ struct key {
 };
 
 /* What the keyspace's values mean, as a number: two policies of which the values are the same have
-   the same. Never 0. Pure; any thread. */
+   the same. Comments and white space in their queries say nothing. Never 0. Pure; any thread. */
 uint64_t keyspace_definition(const struct policy *policy);
 
 /* Over which time a change of the policy comes over the entries there are. */

@@ -1,8 +1,7 @@
 /* Finds the parameter $1 in an SQL text and puts another expression in its place.
  *
  * What looks like it in strings, quoted names, comments and dollar quotes stays as it is; so does
- * what is part of a name (`a$1`). The lexical rules are PostgreSQL's (section 4.1 of its manual),
- * with standard_conforming_strings on. Pure; any thread.
+ * what is part of a name (`a$1`): see base/sql_text.h. Pure; any thread.
  */
 #pragma once
 
