@@ -213,6 +213,15 @@ static void check_config(const struct scope *scope, void *object)
 			scope, "feed",
 			"has no effect: no keyspace says what a change does; expected on_change "
 			"in one of them");
+	if (config->origin.standby && follows && !config->feed.dsn)
+		scope_error(scope, "origin",
+			    "standby is true, and a standby has no log of changes to be read; "
+			    "expected feed.dsn, which reaches its primary");
+	if (config->origin.standby && follows && config->store_url &&
+	    strcmp(config->store_url, "none") == 0)
+		scope_error(scope, "origin",
+			    "standby is true, but with store.url \"none\" nothing keeps what a "
+			    "build of a standby must have seen; expected a Redis");
 	if (scope_good(scope, "keyspaces") && config->keyspaces_count == 0)
 		scope_warning(scope, "keyspaces",
 			      "is empty: every request will be answered with unknown_keyspace");
@@ -271,6 +280,10 @@ static const struct field origin_fields[] = {
 	DURATION("build_timeout", origin_policy, build_timeout_us, LIVE, DEFAULT("30s"),
 		 RANGE(UNITS_MS, UNITS_HOUR),
 		 HELP("How long one query may take before it is cancelled.")),
+	BOOL("standby", origin_policy, standby, DEFAULT("false"),
+	     HELP("Whether `dsn` leads to a standby, or may. Its builds lag behind the log of "
+		  "changes (`feed.dsn`, on the primary): those that have not seen a change are "
+		  "stale.")),
 	LATER("pooler", ACCEPTS(no), HELP("it will say that the origin is behind PgBouncer")),
 };
 static const struct schema origin_schema = SCHEMA(origin_fields, origin_policy, NULL);

@@ -83,6 +83,7 @@ struct origin_policy {
 	double budget_per_s; /* builds started per second, over the fleet */
 	int fleet;           /* daemons that share the budget */
 	int64_t build_timeout_us;
+	bool standby; /* builds read one, which may lag behind the log of changes */
 };
 
 struct near_policy {

@@ -453,6 +453,7 @@ void building_on_built(struct engine *engine, struct flight *flight, int64_t now
 		heap_insert(&engine->timers, &flight->timer, now_us + SAVE_PATIENCE_US);
 		flight->op.away = flight->away;
 		flight->op.entry = flight->result;
+		flight->op.snapshot = built->snapshot;
 		return;
 	case BUILD_KEY_HELD:
 	case BUILD_SLOT_HELD:

@@ -32,6 +32,7 @@ struct logged_change {
 	bool has_version;  /* an entry of this version, or where versions order of a later, contains
 			      it */
 	int64_t version;
+	uint64_t xid; /* the last transaction that changed it */
 };
 
 enum change_verb {
@@ -54,6 +55,9 @@ struct change_call {
 	uint32_t count;
 	const char *from; /* APPLY: the position there is, as FOLLOW told it */
 	const char *to;   /* APPLY: what it becomes; NULL: it stays */
+	int64_t keep_us;  /* APPLY: where builds read a standby: for so long one counts as after the
+			     change only if its snapshot says so. 0: fences tell */
+	uint64_t history; /* APPLY: of the xids (core/entry.h) */
 	void (*done)(struct change_call *call); /* once, never inside submit, also at close */
 
 	enum change_outcome outcome;

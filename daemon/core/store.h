@@ -85,6 +85,7 @@ struct store_op {
 	bool background;    /* PERMIT: what is free now, and at most half of the slots */
 	struct pace pace;   /* PERMIT: what it keeps to besides */
 	int slot;           /* PERMIT: out; FREE: in */
+	uint64_t snapshot;  /* SAVE: xmin of the build's; 0: unknown */
 	struct entry entry; /* SAVE: in, value borrowed; LOAD, LEASE: out, value counted */
 	struct failure failure; /* RELEASE: in, text borrowed; LOAD, LEASE: out, text counted.
 				   LEASE/DONE: only `streak`, of a failure that ended not long

@@ -34,6 +34,7 @@ bool follower_open(struct follower *follower)
 		.policies_count = config->keyspaces_count,
 		.poll_us = config->feed.poll_us,
 		.retention_us = config->feed.retention_us,
+		.standby = first->origin.standby,
 		.seed = follower->seed++,
 		.store = redis ? redis_store_changes(redis) : own_store(follower),
 	};

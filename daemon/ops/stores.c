@@ -76,6 +76,7 @@ static int open_redis(struct stores *stores, uv_loop_t *loop, const struct confi
 		.budget_per_s = config->origin.budget_per_s,
 		.fleet = (uint32_t)config->origin.fleet,
 		.trust_us = config->near.trust_us,
+		.standby = config->origin.standby,
 		.state_dir = config->state_dir,
 		.seed = seed,
 		.opened = on_redis_opened,

@@ -167,6 +167,8 @@ static void apply(struct feed *feed, uint32_t count, bool is_last)
 	feed->call.count = count;
 	feed->call.from = feed->store_text;
 	feed->call.to = is_last ? feed->next.text : NULL;
+	feed->call.keep_us = feed->options.standby ? feed->options.retention_us : 0;
+	feed->call.history = feed->history;
 	feed->stats.keys += count;
 	move(feed, FEED_APPLYING);
 	feed->apply_waits = feed->calling;
@@ -176,7 +178,9 @@ static void apply(struct feed *feed, uint32_t count, bool is_last)
 
 static void expire_next(struct feed *feed)
 {
-	uint32_t count = feed_rows_expire_all(&feed->rows, &feed->expire_at, FEED_SPREAD_US);
+	/* A snapshot of now has seen all that may have been missed. */
+	uint32_t count = feed_rows_expire_all(&feed->rows, &feed->expire_at, FEED_SPREAD_US,
+					      feed->present_xmax - 1);
 	apply(feed, count, feed->expire_at >= feed->rows.policies_count);
 }
 

@@ -46,6 +46,7 @@ struct feed_options {
 	size_t policies_count;
 	int64_t poll_us;      /* how often the log is read without a bell */
 	int64_t retention_us; /* how long it is kept at least */
+	bool standby;         /* builds read one */
 	struct change_store store;
 	uint64_t seed;
 };

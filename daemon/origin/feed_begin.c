@@ -27,6 +27,10 @@ const char *feed_choose_position(struct feed *feed)
 		start_at(feed, BEGINNING);
 		return "the database has another history";
 	}
+	if (!has_stored && feed->options.standby) {
+		start_at(feed, BEGINNING);
+		return "the store has lost what builds of a standby must have seen";
+	}
 	bool is_known = (!has_stored || stored->followed == feed->followed) &&
 			(!feed->db_is_good || feed->at.followed == feed->followed);
 	if (!feed->db_is_good || (has_stored && feed_position_is_older(stored, &feed->at)))

@@ -70,6 +70,7 @@ static bool read_row(struct feed_rows *rows, int row, struct logged_change *chan
 		/* Of several changes the greatest version tells only where versions order. */
 		.has_version = policy->single_row || !strcmp(cell(rows, row, FEED_ROW_COUNT), "1"),
 		.version = strtoll(cell(rows, row, FEED_ROW_VERSION), NULL, 10),
+		.xid = strtoull(cell(rows, row, FEED_ROW_XID), NULL, 10),
 	};
 	return true;
 }
@@ -91,7 +92,7 @@ uint32_t feed_rows_next(struct feed_rows *rows)
 	return count;
 }
 
-uint32_t feed_rows_expire_all(struct feed_rows *rows, size_t *at, int64_t spread_us)
+uint32_t feed_rows_expire_all(struct feed_rows *rows, size_t *at, int64_t spread_us, uint64_t xid)
 {
 	uint32_t count = 0;
 	for (; *at < rows->policies_count && count < CHANGES_MAX; (*at)++) {
@@ -104,6 +105,7 @@ uint32_t feed_rows_expire_all(struct feed_rows *rows, size_t *at, int64_t spread
 			.policy = policy,
 			.whole = true,
 			.spread_us = policy->fresh_us < spread_us ? policy->fresh_us : spread_us,
+			.xid = xid,
 		};
 	}
 	return count;

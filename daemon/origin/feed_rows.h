@@ -19,6 +19,7 @@ enum feed_row_column {
 	FEED_ROW_COUNT,   /* how many changes */
 	FEED_ROW_WHOLE,   /* t: all of the keyspace changed */
 	FEED_ROW_AGE_MS,  /* since the first of them began */
+	FEED_ROW_XID,     /* the last transaction's */
 	FEED_ROW_COLUMNS
 };
 
@@ -38,8 +39,9 @@ bool feed_rows_take(struct feed_rows *rows, const PGresult *result)
 /* Fills `changes` with the next of them; how many. 0: there are no more. */
 uint32_t feed_rows_next(struct feed_rows *rows);
 
-/* Fills it with one change of all keys of the followed keyspaces from the `*at`th policy on. */
-uint32_t feed_rows_expire_all(struct feed_rows *rows, size_t *at, int64_t spread_us);
+/* Fills it with one change of all keys of the followed keyspaces from the `*at`th policy on, of
+   which this is the transaction. */
+uint32_t feed_rows_expire_all(struct feed_rows *rows, size_t *at, int64_t spread_us, uint64_t xid);
 
 void feed_rows_drop(struct feed_rows *rows);
 

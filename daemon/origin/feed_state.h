@@ -78,8 +78,9 @@ struct feed {
 	bool db_is_good;               /* `at` is what the database has, at the beginning */
 	bool has_db;                   /* the database has a position: */
 	char db_text[POSITION_MAX];    /* a snapshot */
-	uint64_t trimmed;              /* the log may lack transactions before this one */
-	bool moved;                    /* FINISHING: the database took the position */
+	uint64_t present_xmax; /* the log had been read up to this transaction, or was to be */
+	uint64_t trimmed;      /* the log may lack transactions before this one */
+	bool moved;            /* FINISHING: the database took the position */
 
 	bool rung;
 	uint64_t read_at_ms, saved_at_ms, trimmed_at_ms, stuck_at_ms; /* the loop's clock */

@@ -19,7 +19,8 @@ _Static_assert(FEED_ROWS_FETCHED == 512, "as FETCH says");
 static const char READ_SQL[] =
 	"DECLARE segar_feed NO SCROLL CURSOR FOR"
 	" SELECT key, max(version), count(*), bool_or(operation = 'T'),"
-	" (extract(epoch FROM clock_timestamp() - min(changed_at)) * 1000)::bigint"
+	" (extract(epoch FROM clock_timestamp() - min(changed_at)) * 1000)::bigint,"
+	" max(xid::text::bigint)"
 	" FROM (SELECT * FROM segar.changes WHERE xid >= pg_snapshot_xmax($1::pg_snapshot)"
 	" UNION ALL SELECT * FROM segar.changes"
 	" WHERE xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))) c"
@@ -127,12 +128,20 @@ static bool hear_history(struct feed *feed, const PGresult *result)
 	return true;
 }
 
+static bool hear_present(struct feed *feed, const char *snapshot)
+{
+	if (!feed_position_make(&feed->next, feed->history, feed->followed, snapshot))
+		return false;
+	feed->present_xmax = feed->next.xmax;
+	return true;
+}
+
 static bool hear_position(struct feed *feed, const PGresult *result)
 {
 	const char *position, *history;
 	if (PQntuples(result) != 1 || PQnfields(result) != 4 || !cell(result, 0))
 		return false;
-	if (!feed_position_make(&feed->next, feed->history, feed->followed, cell(result, 0)))
+	if (!hear_present(feed, cell(result, 0)))
 		return false;
 	feed->trimmed = cell(result, 1) ? strtoull(cell(result, 1), NULL, 10) : 0;
 	position = cell(result, 2);
@@ -171,8 +180,7 @@ bool feed_hear(struct feed *feed, unsigned n, const PGresult *result)
 	case FEED_TURN_READ:
 		if (n == 1)
 			return PQntuples(result) == 1 && cell(result, 0) &&
-			       feed_position_make(&feed->next, feed->history, feed->followed,
-						  cell(result, 0));
+			       hear_present(feed, cell(result, 0));
 		return n != 3 || feed_rows_take(&feed->rows, result);
 	case FEED_TURN_MORE:
 		return feed_rows_take(&feed->rows, result);

@@ -26,6 +26,9 @@ enum {
 struct pool {
 	struct conn_config config;
 	uint32_t conns_max;
+	bool standby;      /* what it connects to may be one */
+	bool follows;      /* a keyspace asks what a change does */
+	bool warned;       /* that it is one */
 	struct list conns; /* of struct conn, owned: all that are not freed yet */
 	struct list idle;  /* of struct conn: the most recently used first */
 	uint32_t connecting;
@@ -182,6 +185,7 @@ void pool_set(struct pool *pool, uint32_t index, const struct policy *policy)
 
 	if (pool->config.locks.longest_ms < longest_ms)
 		pool->config.locks.longest_ms = longest_ms;
+	pool->follows |= policy->on_change != ON_CHANGE_IGNORE;
 	statements_set(&pool->statements, index, policy);
 }
 
@@ -274,10 +278,25 @@ static void pool_open_one(struct pool *pool)
 	pool_give_up(pool, &trouble, pool->asked);
 }
 
+/* Its builds lag behind the log of changes, and nobody would know. */
+static void pool_check_standby(struct pool *pool, const struct conn *conn)
+{
+	const char *is_one = PQparameterStatus(conn->session.pg, "in_hot_standby");
+
+	if (pool->standby || !pool->follows || pool->warned || !is_one || strcmp(is_one, "on") != 0)
+		return;
+	pool->warned = true;
+	log_error("origin.standby",
+		  LOG_TEXT("why",
+			   "origin.dsn leads to a standby, and origin.standby is false: what "
+			   "it has not replayed yet can be missed by fresh values"));
+}
+
 static void pool_on_opened(struct conn *conn)
 {
 	struct pool *pool = conn->config->owner;
 
+	pool_check_standby(pool, conn);
 	pool->connecting--;
 	pool->counters.connects++;
 	pool->has_trouble = false;
@@ -527,6 +546,7 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
 		.owner = pool,
 	};
 	pool->conns_max = (uint32_t)policy->concurrency;
+	pool->standby = policy->standby;
 	for (uint32_t i = 0; i < policies_count; i++)
 		pool_set(pool, i, &policies[i]);
 	list_init(&pool->conns);

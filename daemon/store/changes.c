@@ -9,7 +9,7 @@
 enum {
 	FOLLOW_US = 3 * 1000 *
 		    1000, /* the right to read the log; a dead reader is replaced after that */
-	RECORD_HEAD_LEN = 1 + 8 + 8 + 4,
+	RECORD_HEAD_LEN = 1 + 8 + 8 + 8 + 4,
 };
 enum { CHANGE_IS_HARD = 1, CHANGE_TELLS = 2, CHANGE_SINGLE_ROW = 4, CHANGE_WHOLE = 8 };
 
@@ -32,7 +32,8 @@ static unsigned char *put_change(unsigned char *at, const struct logged_change *
 	memcpy(&bits, &real, sizeof(bits));
 	record_put_u64(at + 1, (uint64_t)change->version);
 	record_put_u64(at + 9, bits);
-	record_put_u32(at + 17, change->len);
+	record_put_u64(at + 17, change->xid);
+	record_put_u32(at + 25, change->len);
 	memcpy(at + RECORD_HEAD_LEN, change->key, change->len);
 	return at + RECORD_HEAD_LEN + change->len;
 }
@@ -59,8 +60,10 @@ static void changes_write(struct script_call *call, struct script_args *args)
 	const struct change_call *op = redis->changes.op;
 	bool apply = op->verb == CHANGE_APPLY;
 	args_text(args, redis->keys.feed);
-	if (apply)
+	if (apply) {
 		args_text(args, redis->keys.epochs);
+		args_text(args, redis->keys.floors);
+	}
 	args_number(args, redis_deadline_us(redis, &redis->control));
 	args_u64(args, redis->place.token);
 	args_number(args, op->verb == CHANGE_LEAVE ? 0 : FOLLOW_US);
@@ -71,6 +74,8 @@ static void changes_write(struct script_call *call, struct script_args *args)
 	args_text(args, redis->keys.prefix);
 	args_text(args, redis->keys.channel);
 	args_bytes(args, redis->changes.form, redis->changes.form_len);
+	args_number(args, op->keep_us);
+	args_u64(args, op->history);
 }
 
 /* ---- what comes back --------------------------------------------------------------------- */
@@ -156,7 +161,7 @@ static void changes_submit(void *impl, struct change_call *op)
 	op->position[0] = '\0';
 	op->left_us = 0;
 	changes->call = (struct script_call){ .script = apply ? SCRIPT_CHANGE : SCRIPT_FOLLOW,
-					      .keys_count = apply ? 2 : 1,
+					      .keys_count = apply ? 3 : 1,
 					      .write = changes_write,
 					      .done = changes_done };
 	bool sent = !redis->closing && link_is_ready(&redis->control) && redis->clock.in_touch &&

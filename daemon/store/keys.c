@@ -37,6 +37,7 @@ int keys_init(struct keys *keys, const char *prefix, uint32_t db)
 	snprintf(keys->beat, KEYS_FLEET_MAX, "%s{fleet}:beat", keys->prefix);
 	snprintf(keys->epochs, KEYS_FLEET_MAX, "%s{fleet}:epochs", keys->prefix);
 	snprintf(keys->feed, KEYS_FLEET_MAX, "%s{fleet}:feed", keys->prefix);
+	snprintf(keys->floors, KEYS_FLEET_MAX, "%s{fleet}:floors", keys->prefix);
 	snprintf(keys->history, KEYS_FLEET_MAX, "%s{fleet}:history", keys->prefix);
 	snprintf(keys->definitions, KEYS_FLEET_MAX, "%s{fleet}:definitions", keys->prefix);
 	snprintf(keys->jobs, KEYS_FLEET_MAX, "%s{fleet}:jobs", keys->prefix);

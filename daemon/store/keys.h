@@ -1,12 +1,16 @@
 /* Names in Redis.
  *
- *   PREFIX e:{KEY}          the key's entry        PREFIX {fleet}:permits   rate and slots
- *   PREFIX c:{KEY}          the key's claim        PREFIX {fleet}:places    heartbeats
- *   PREFIX changes:DB       the channel            PREFIX {fleet}:holders   whose place is whose
- *                                                  PREFIX {fleet}:era, {fleet}:beat
- *                                                  PREFIX {fleet}:epochs, {fleet}:feed,
- * {fleet}:definitions PREFIX {fleet}:history   the origin's
- *   PREFIX {fleet}:pace:ID  a warm-up's  PREFIX {fleet}:jobs, {fleet}:job:NAME   warm-ups
+ *   PREFIX e:{KEY}         a key's entry
+ *   PREFIX c:{KEY}         a key's claim
+ *   PREFIX changes:DB      the channel
+ *   PREFIX {fleet}:permits, {fleet}:pace:ID    rate and slots; a warm-up's rate
+ *   PREFIX {fleet}:places, {fleet}:holders     heartbeats; whose place is whose
+ *   PREFIX {fleet}:era, {fleet}:beat           the clock's; the heartbeat of trust
+ *   PREFIX {fleet}:epochs, {fleet}:definitions of keyspaces
+ *   PREFIX {fleet}:history                     the origin's
+ *   PREFIX {fleet}:feed, {fleet}:floors        who reads the log of changes, and how far; the last
+ *                                              of a whole keyspace, where builds read a standby
+ *   PREFIX {fleet}:jobs, {fleet}:job:NAME      warm-ups
  *
  * What is in braces decides on the Cluster slot: so that those of others have no say, braces in the
  * prefix and in the key are written %7B and %7D, which no canonical key holds. Channels, unlike
@@ -32,6 +36,7 @@ struct keys {
 	char epochs[KEYS_FLEET_MAX];
 	char feed[KEYS_FLEET_MAX];
 	char history[KEYS_FLEET_MAX];
+	char floors[KEYS_FLEET_MAX];
 	char definitions[KEYS_FLEET_MAX];
 	char jobs[KEYS_FLEET_MAX];
 	char job[KEYS_FLEET_MAX]; /* … but for its name */

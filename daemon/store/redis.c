@@ -432,6 +432,7 @@ int redis_store_create(uv_loop_t *loop, const struct redis_options *options,
 	redis->concurrency = options->concurrency;
 	redis->fleet = options->fleet;
 	redis->trust_us = options->trust_us;
+	redis->standby = options->standby;
 	redis->control_timeout_ms = or_usual(options->control_timeout_ms, CONTROL_TIMEOUT_MS);
 	redis->values_timeout_ms = or_usual(options->values_timeout_ms, VALUES_TIMEOUT_MS);
 	redis->opened = options->opened;

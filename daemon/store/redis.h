@@ -35,6 +35,7 @@ struct redis_options {
 	uint32_t concurrency;        /* of these three: the whole fleet's */
 	double budget_per_s;
 	uint32_t fleet;
+	bool standby;          /* builds read one: their snapshots tell what they have seen */
 	int64_t trust_us;      /* how long a beat is trusted; 0: never */
 	const char *state_dir; /* where the place is kept; copied; NULL: nowhere */
 	uint64_t seed;         /* random: tokens and jitter come from it */

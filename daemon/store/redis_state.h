@@ -79,6 +79,7 @@ struct redis_store {
 	double rate_per_s;
 	uint32_t concurrency, fleet;
 	int64_t trust_us;
+	bool standby;
 	uint32_t control_timeout_ms, values_timeout_ms;
 	void (*opened)(void *arg);
 	void *opened_arg;

@@ -122,6 +122,11 @@ static void write_save(struct errand *errand, struct script_args *args)
 	args_number(args, policy->stale_us);
 	write_channel_and_key(errand, args);
 	args_text(args, redis->keys.history);
+	if (!redis->standby)
+		return;
+	args_u64(args, op->snapshot);
+	args_text(args, redis->keys.floors);
+	args_text(args, policy->name);
 }
 
 static void write_release(struct errand *errand, struct script_args *args)

@@ -11,7 +11,7 @@
 #include "wire.h"
 
 enum {
-	CLAIM_LEN = 92,
+	CLAIM_LEN = 124,
 	PERMITS_LEN = 16,
 	SLOT_LEN = 32,
 	BEAT_LEN = 24,

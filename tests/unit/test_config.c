@@ -327,6 +327,18 @@ Test(config, a_fleet_that_shares_nothing_is_refused)
 		 "expected 1" });
 }
 
+Test(config, a_standby_has_no_log_of_changes)
+{
+#define STANDBY "origin: { dsn: x, concurrency: 1, budget: 1/s, standby: true }\n"
+#define FOLLOW  "keyspaces:\n- { name: a, query: q, fresh: 1s, on_change: refresh }\n"
+	REFUSE({ "store: { url: \"redis://h\" }\n" STANDBY FOLLOW,
+		 "2:9: origin: standby is true, and a standby has no log of changes to be read; "
+		 "expected feed.dsn, which reaches its primary" },
+	       { STANDBY FOLLOW "feed: { dsn: y }\n",
+		 "1:9: origin: standby is true, but with store.url \"none\" nothing keeps what a "
+		 "build of a standby must have seen; expected a Redis" });
+}
+
 Test(config, times_that_cannot_work_are_refused)
 {
 	REFUSE({ ORIGIN "keyspaces:\n"

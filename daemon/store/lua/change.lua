@@ -1,22 +1,26 @@
 #!lua flags=allow-oom
 -- Applies changes of the origin's log, for who has the right to read it; up to 1,000 in one step.
 --
--- KEYS  feed, epochs
+-- KEYS  feed, epochs, floors
 -- ARGV  deadline, token, how long the right holds from now; the position, and what it becomes or '';
 --       prefix, channel, and the changes, one after the other:
 --         u8 flags: 1 hard, 2 the version tells, 4 single_row, 8 all keys of the keyspace
---         i64 version of the row, f64 the keyspace's stale time (8: the epoch's spread), u32 length, key
+--         i64 version of the row, f64 the keyspace's stale time (8: the epoch's spread),
+--         u64 transaction, u32 length, key
+--       how long builds of a standby are held to these changes, 0: builds read none; the origin's history
 -- ->    'late'
 --       'refused', position    the right is another's, or the position is another
 --       'applied', how many entries and leases were touched
 --
 -- As invalidate.lua does, but an entry that contains the change stays as it is, and where there is
--- neither an entry nor a lease nothing is written: who builds next sees the change. All are told of
--- all keys: a daemon may have what the store has lost.
+-- neither an entry nor a lease nothing is written: who builds next sees the change; but not if it reads
+-- a standby, so there all changes are noted. All are told of all keys: a daemon may have what the store
+-- has lost.
 
 local deadline, token, length = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local from, to, prefix, channel, changes = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local CHANGE, IS_HARD, TELLS, SINGLE_ROW, WHOLE = '>Bc8dI4', 1, 2, 4, 8
+local keep, history = tonumber(ARGV[9]), ARGV[10]
+local CHANGE, IS_HARD, TELLS, SINGLE_ROW, WHOLE = '>Bc8dc8I4', 1, 2, 4, 8
 local BRACES = { ['{'] = '%7B', ['}'] = '%7D' }
 
 local now = now_us()
@@ -43,7 +47,7 @@ local function note_floor(claim, floor, flags, version)
 	claim.flags = bit.bor(claim.flags, BY_ROW)
 end
 
-local function apply(key, flags, version, stale)
+local function apply(key, flags, version, stale, xid)
 	local tag = '{' .. key:gsub('[{}]', BRACES) .. '}'
 	local entry_key, claim_key = prefix .. 'e:' .. tag, prefix .. 'c:' .. tag
 	local entry, claim = entry_read(entry_key), claim_read(claim_key, now)
@@ -55,7 +59,8 @@ local function apply(key, flags, version, stale)
 		entry_soft_expire(entry, now, hard and now or now + stale)
 		redis.call('SETRANGE', entry_key, 0, entry_header(entry))
 	end
-	if claim.lease_left > 0 or claim.failed_left > 0 or (entry and not has) then
+	if keep > 0 then xid_note(claim, xid, history, keep, now) end
+	if keep > 0 or claim.lease_left > 0 or claim.failed_left > 0 or (entry and not has) then
 		local under_hard = bit.band(claim.flags, HARD) ~= 0 and claim.lease_left > 0 and
 			not below(claim.floor, claim.lease_fence)
 		note_floor(claim, floor, flags, version)
@@ -69,7 +74,12 @@ local function apply(key, flags, version, stale)
 	told[told_count] = struct.pack('>c8Bc8I4', floor, (hard and 1 or 0) + (tells and 2 or 0), version, #key) .. key
 end
 
-local function expire(keyspace, spread)
+local function expire(keyspace, spread, xid)
+	if keep > 0 then
+		local floor = whole_floor_read(KEYS[3], keyspace)
+		xid_note(floor, xid, history, keep, now)
+		whole_floor_write(KEYS[3], keyspace, floor)
+	end
 	local epochs, moment = epochs_read(KEYS[2], keyspace), now
 	while not epochs_add(epochs, moment, spread) do moment = moment + 1 end
 	epochs_write(KEYS[2], keyspace, epochs)
@@ -80,10 +90,14 @@ end
 
 local at = 1
 while at <= #changes do
-	local flags, version, stale, len, after = struct.unpack(CHANGE, changes, at)
+	local flags, version, stale, xid, len, after = struct.unpack(CHANGE, changes, at)
 	local key = changes:sub(after, after + len - 1)
 	at = after + len
-	if bit.band(flags, WHOLE) ~= 0 then expire(key, stale) else apply(key, flags, version, stale) end
+	if bit.band(flags, WHOLE) ~= 0 then
+		expire(key, stale, xid)
+	else
+		apply(key, flags, version, stale, xid)
+	end
 end
 if told_count > 0 then
 	redis.call('PUBLISH', channel, struct.pack('>c1BI2', 'v', 1, told_count) .. table.concat(told))

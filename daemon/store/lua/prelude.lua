@@ -11,7 +11,7 @@
 --
 -- The claim, high bytes first:
 --    0 u8   'c'
---    1 u8   format, 2
+--    1 u8   format, 3
 --    2 u16  flags: 1 somebody waits for the lease's end, 2 the floor is hard, 4 it is a row's change,
 --           8 an entry was stored
 --    4 u32  status of the remembered failure, 0: none
@@ -26,10 +26,14 @@
 --   72 f64  when the failure is forgotten
 --   80 u32  streak: failed builds in a row; known for as long again as the failure was
 --   84 i64  its version: an entry that has it contains the change; 0: none tells
---   92 ...  text of the failure
+--   92 u64  its transaction, where builds read a standby: one has seen it only if that is below the
+--           xmin of its snapshot; 0: fences tell
+--  100 u64  the origin's history in which that counts
+--  108 f64  for how long, since the change; 116 f64 until when
+--  124 ...  text of the failure
 
-local CLAIM = '>c1BI2I4c8c8c8c8dddddI4c8'
-local CLAIM_LEN, HEADER_LEN, MARGIN = 92, 80, 10000000
+local CLAIM = '>c1BI2I4c8c8c8c8dddddI4c8c8c8dd'
+local CLAIM_LEN, HEADER_LEN, MARGIN = 124, 80, 10000000
 local WAITED, HARD, BY_ROW, STORED = 1, 2, 4, 8
 local HAS_VERSION, ABSENT, CHANGED, OVERTAKEN = 1, 2, 4, 32
 local ZERO = string.rep('\0', 8)
@@ -130,12 +134,13 @@ local function claim_read(key, now)
 	local c = { exists = false, flags = 0, status = 0, fence = ZERO, floor = ZERO, token = ZERO,
 		lease_fence = ZERO, granted_at = 0, lease_length = 0, lease_until = 0,
 		failed_length = 0, failed_until = 0, streak = 0, floor_version = ZERO, text = '',
+		xid = ZERO, xid_history = ZERO, xid_length = 0, xid_until = 0,
 		lease_left = 0, failed_left = 0 }
-	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\2' then return c end
+	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\3' then return c end
 	local _
 	_, _, c.flags, c.status, c.fence, c.floor, c.token, c.lease_fence, c.granted_at,
 		c.lease_length, c.lease_until, c.failed_length, c.failed_until, c.streak,
-		c.floor_version = struct.unpack(CLAIM, bytes)
+		c.floor_version, c.xid, c.xid_history, c.xid_length, c.xid_until = struct.unpack(CLAIM, bytes)
 	c.exists = true
 	c.text = bytes:sub(CLAIM_LEN + 1)
 	c.lease_left = left_of(c.lease_until, c.lease_length, now)
@@ -148,10 +153,41 @@ end
 local function claim_write(key, c, entry_key, now)
 	local left = math.max(left_of(c.lease_until, c.lease_length, now),
 		left_of(c.failed_until + c.failed_length, 2 * c.failed_length, now),
-		redis.call('PTTL', entry_key) * 1000)
-	redis.call('SET', key, struct.pack(CLAIM, 'c', 2, c.flags, c.status, c.fence, c.floor, c.token,
+		left_of(c.xid_until, c.xid_length, now), redis.call('PTTL', entry_key) * 1000)
+	redis.call('SET', key, struct.pack(CLAIM, 'c', 3, c.flags, c.status, c.fence, c.floor, c.token,
 		c.lease_fence, c.granted_at, c.lease_length, c.lease_until, c.failed_length,
-		c.failed_until, c.streak, c.floor_version) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
+		c.failed_until, c.streak, c.floor_version, c.xid, c.xid_history, c.xid_length,
+		c.xid_until) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
+end
+
+-- A change that builds of a standby are held to, of a key (in its claim) or of a whole keyspace: this
+-- one, or an earlier one of a later transaction.
+local function xid_note(c, xid, history, length, now)
+	local counts = c.xid_history == history and left_of(c.xid_until, c.xid_length, now) > 0
+	if not counts or below(c.xid, xid) then c.xid = xid end
+	c.xid_history, c.xid_length, c.xid_until = history, length, now + length
+end
+
+-- Whether a build of that history, whose snapshot has this xmin, may not have seen it.
+local function xid_hides(c, history, xmin, now)
+	return c.xid ~= ZERO and c.xid_history == history and
+		left_of(c.xid_until, c.xid_length, now) > 0 and not below(c.xid, xmin)
+end
+
+local FLOOR = '>c8c8dd'
+
+local function whole_floor_read(key, keyspace)
+	local c = { xid = ZERO, xid_history = ZERO, xid_length = 0, xid_until = 0 }
+	local bytes = redis.call('HGET', key, keyspace)
+	if bytes and #bytes == struct.size(FLOOR) then
+		c.xid, c.xid_history, c.xid_length, c.xid_until = struct.unpack(FLOOR, bytes)
+	end
+	return c
+end
+
+local function whole_floor_write(key, keyspace, c)
+	redis.call('HSET', key, keyspace,
+		struct.pack(FLOOR, c.xid, c.xid_history, c.xid_length, c.xid_until))
 end
 
 local function claim_is_ours(c, token)

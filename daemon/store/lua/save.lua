@@ -3,7 +3,8 @@
 --
 -- KEYS  entry, claim
 -- ARGV  deadline, token, header, value, 1: single_row, the keyspace's stale time, channel, key,
---       name of the fleet's record of the origin's history (of another slot, so no key)
+--       name of the fleet's record of the origin's history (of another slot, so no key);
+--       where builds read a standby: xmin of this one's snapshot, name of the floors, keyspace
 -- ->    'late'
 --       'saved', floor             0 where it contains that change; a repeat gets the same answer
 --       'refused', floor, header   the lease is not ours (any more), or the entry there is newer;
@@ -15,7 +16,8 @@
 -- a single_row keyspace, by the same query; where these are equal, and everywhere else, by a greater
 -- fence.
 -- A build that began before the last change and does not contain it may be stored, already expired, so
--- that a row that changes all the time stays served; not so "no such row", or after a hard change.
+-- that a row that changes all the time stays served; not so "no such row", or after a hard change. A
+-- build of a standby that may not have seen a change, whenever it began, counts as begun before it.
 -- Those are told who wait for the lease's end, and all if a near cache may have an older entry of the
 -- key: one was replaced here, or was stored under this claim, or this server has evicted anything since
 -- it started. (When that was before, whoever listens has lost its connection since, and with it trust.)
@@ -23,7 +25,7 @@
 
 local deadline, token, value = tonumber(ARGV[1]), ARGV[2], ARGV[4]
 local single_row, stale, channel, key = ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local history_key = ARGV[9]
+local history_key, snapshot, floors_key, keyspace = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 
 local now = now_us()
 if now > deadline then return { 'late' } end
@@ -73,13 +75,15 @@ local function supersedes()
 	return below(old.fence, new.fence)
 end
 
-local function refuse(word)
-	return { word or 'refused', claim.floor, old and old.header or false }
-end
-
 local by_row = bit.band(claim.flags, BY_ROW) ~= 0
 local has_change = by_row and claim.floor_version ~= ZERO and contains(new, claim.floor_version, single_row)
-local floor = has_change and ZERO or claim.floor
+local behind = snapshot and (xid_hides(claim, new.history, snapshot, now) and not has_change or
+	xid_hides(whole_floor_read(floors_key, keyspace), new.history, snapshot, now))
+local floor = behind and new.fence or has_change and ZERO or claim.floor
+
+local function refuse(word)
+	return { word or 'refused', behind and new.fence or claim.floor, old and old.header or false }
+end
 
 local function may_be_elsewhere()
 	return old or bit.band(claim.flags, STORED) ~= 0 or
@@ -98,7 +102,7 @@ if before_change then
 	local forbidden = bit.band(new.flags, ABSENT) ~= 0 or bit.band(claim.flags, HARD) ~= 0
 	keep = keep and not forbidden
 	entry_soft_expire(new, now, new.generated_at + stale)
-	if by_row then new.flags = bit.bor(new.flags, OVERTAKEN) end
+	if by_row or behind then new.flags = bit.bor(new.flags, OVERTAKEN) end
 end
 
 local tell = waited or (keep and may_be_elsewhere())
