@@ -296,7 +296,13 @@ static const struct field near_fields[] = {
 		 HELP("How long values in the daemon's own memory need no look at the shared store "
 		      "after its last sign of life; 0: each read looks.")),
 	COUNT("hot", near_policy, hot, DEFAULT("1000"), RANGE(0, HOT_KEYS_CEILING),
-	      HELP("How many of the keys that are asked for most are known, for `top`; 0: none.")),
+	      HELP("How many of the keys that are asked for most are known, for `top`, and kept in "
+		   "`state_dir`: after a restart their values are fetched from the shared store. "
+		   "0: none.")),
+	RATE("hot_refresh", near_policy, hot_refresh_per_s, DEFAULT("5/s"),
+	     RANGE(UNITS_RATE_ONE / 60, 1000 * (int64_t)UNITS_RATE_ONE),
+	     HELP("How many of those that the store no longer has this daemon builds a second: "
+		  "within the budget, and after all else.")),
 };
 static const struct schema near_schema = SCHEMA(near_fields, near_policy, NULL);
 
@@ -450,9 +456,10 @@ static const struct field config_fields[] = {
 	     HELP("The families of keys: a query and its policy each.")),
 	TEXT("state_dir", config, state_dir, RANGE(1, 4000), FORM("an absolute path"),
 	     CHECKED_BY(check_state_dir),
-	     HELP("Where the daemon keeps its place in the fleet, so that it finds it again after "
-		  "a "
-		  "restart; without it, it asks for a new one.")),
+	     HELP("Where the daemon keeps its place in the fleet and its hot keys, so that it "
+		  "finds "
+		  "them again after a restart; without it, it asks for a new place, and begins "
+		  "with nothing.")),
 	LATER("warm", ACCEPTS(no_items), HELP("it will be the plans that warm keys up")),
 	LIST("access", config, access, access_count, &access_schema, LIVE,
 	     RANGE(0, ACCESS_RULES_MAX),

@@ -89,7 +89,8 @@ struct origin_policy {
 struct near_policy {
 	int64_t trust_us; /* how long near values need no look at the shared store after a beat */
 	size_t memory;    /* bytes, all of the near cache's own cost included */
-	int hot;          /* so many of the hottest keys are known */
+	int hot;          /* so many of the hottest keys are known, and kept over a restart */
+	double hot_refresh_per_s; /* of these, built anew after a restart */
 };
 
 /* How the daemon hears of changes. */

@@ -96,6 +96,11 @@ static void hold(struct engine *engine, struct flight *flight, int64_t left_us, 
 static void board(struct engine *engine, struct flight *flight, int64_t now_us,
 		  struct effects *effects)
 {
+	if (flight->looks_only && flight_is_background(flight, now_us)) {
+		flight_refuse(flight, STATUS_OVERLOADED, "it was only looked for", 0);
+		landing_finish(engine, flight, now_us, effects);
+		return;
+	}
 	flight->wanted_at_us = now_us;
 	if (flight->warming_boards && boarding_take_seat(engine, flight)) {
 		lease(engine, flight, effects);

@@ -384,12 +384,14 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 		}
 		flight->cause = ledger_cause(engine, refresh->query, refresh->priority, now_us);
 		note_wants(flight, refresh->query);
+		flight->looks_only = refresh->looks_only;
+		engine->fetching += refresh->looks_only;
 		flight->patient_until_us = refresh->patient_until_us;
 		if (refresh->newer && ne)
 			flight->newer_than = ne->entry.fence;
 		return;
 	}
-	if (!flight)
+	if (!flight || refresh->looks_only)
 		return;
 	note_wants(flight, refresh->query);
 	course_hurry(engine, flight, now_us, effects);

@@ -103,6 +103,7 @@ struct engine {
 	uint64_t seq;             /* grows with every arrival, load, build and invalidation */
 	uint32_t requests;        /* waiting, the ready ones included */
 	uint32_t leases, slots;   /* held by flights */
+	uint32_t fetching;        /* flights that only look */
 	size_t key_bytes;         /* of all flights */
 	uint64_t history;         /* of the origin, the latest seen; 0: none yet */
 	int64_t history_built_us; /* the last build of our own that was of it */
@@ -165,7 +166,8 @@ struct refresh_event {
 	int64_t patient_until_us; /* goes on without waiters so long */
 	bool again;               /* a build that has begun already is not enough */
 	bool newer;               /* than the near entry: one that is fresh is not enough */
-	bool joined;              /* out: a flight that is enough was there */
+	bool looks_only; /* for what the store has: nothing is built, unless someone joins */
+	bool joined;     /* out: a flight that is enough was there */
 };
 
 struct event {

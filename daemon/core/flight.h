@@ -86,6 +86,7 @@ struct flight {
 	uint32_t holds;       /* times it was HELD: the intervals grow */
 	bool alone;           /* its batch failed, perhaps by another's fault: on no other */
 	bool stop;            /* the engine stops: take every early way out */
+	bool looks_only;      /* not to build, as long as nobody waits */
 	bool is_postponed;    /* HELD, since what its waiter asks for was not there lately */
 
 	/* Order against requests: numbers of the engine's one sequence; 0: not yet. */

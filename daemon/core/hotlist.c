@@ -145,6 +145,12 @@ void hotlist_count(struct hotlist *hot, uint64_t hash, const char *bytes, size_t
 
 /* ---- telling ------------------------------------------------------------------------------- */
 
+bool hotlist_has(const struct hotlist *hot, uint64_t hash, const char *bytes, size_t len)
+{
+	const struct hot_counter *counter = hot->counters ? find(hot, hash, bytes, len) : NULL;
+	return counter && counter->rank.at > counter->error;
+}
+
 static bool is_hotter(const struct hot_rank *a, const struct hot_rank *b)
 {
 	return a->rate > b->rate || (a->rate == b->rate && a->hash < b->hash);

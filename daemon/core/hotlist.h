@@ -80,6 +80,9 @@ static inline bool hotlist_is_due(struct hotlist *hot)
 void hotlist_count(struct hotlist *hot, uint64_t hash, const char *bytes, size_t len,
 		   int64_t now_us);
 
+/* Whether hotlist_top would tell it, among so many as there are. */
+bool hotlist_has(const struct hotlist *hot, uint64_t hash, const char *bytes, size_t len);
+
 /* The hottest first, at most `most`. Returns how many. */
 uint32_t hotlist_top(struct hotlist *hot, int64_t now_us, struct hot_rank *ret_ranks,
 		     uint32_t most);

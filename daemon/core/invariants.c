@@ -2,7 +2,8 @@
 #include "core/engine.h"
 
 struct tally {
-	size_t key_bytes, waiters, aboard, members, inside, queued, permitting, leases, slots, done;
+	size_t key_bytes, waiters, aboard, members, inside, queued, permitting, leases, slots, done,
+		fetching;
 };
 
 static void check_batch(const struct engine *engine, const struct batch *batch, struct tally *tally)
@@ -49,6 +50,7 @@ static void check_flight(const struct engine *engine, const struct flight *fligh
 	tally->waiters += flight->waiters.count;
 	tally->aboard += flight->batch != NULL;
 	tally->leases += flight->has_lease;
+	tally->fetching += flight->looks_only;
 	tally->done += done;
 
 	CHECK_MSG((engine_flight(engine, &flight->key) == flight) == !done, "state=%s", state);
@@ -84,6 +86,7 @@ void engine_check(const struct engine *engine)
 	CHECK(tally.queued == engine->bulkhead.queued);
 	CHECK(tally.permitting == engine->permits.waiting);
 	CHECK(tally.leases == engine->leases);
+	CHECK(tally.fetching == engine->fetching);
 	CHECK(tally.slots == engine->slots);
 	CHECK(tally.key_bytes == engine->key_bytes);
 	CHECK(near_cost(&engine->near) <= engine->near.bytes_max);

@@ -122,6 +122,7 @@ void landing_release(struct engine *engine, struct flight *flight)
 	if (list_linked(&flight->link))
 		list_remove(&engine->wake, &flight->link);
 	list_remove(&engine->all, &flight->all);
+	engine->fetching -= flight->looks_only;
 	engine->key_bytes -= flight->key.len;
 	flight_free(flight);
 }

@@ -505,6 +505,15 @@ void pump_look(struct pump *pump, struct look *look)
 	pump->store.submit(pump->store.impl, &look->op);
 }
 
+void pump_fetch(struct pump *pump, const struct key *key)
+{
+	const struct query query = { .key = *key, .kind = QUERY_GET };
+	struct refresh_event refresh = {
+		.key = *key, .query = &query, .priority = PRIORITY_WARM, .looks_only = true
+	};
+	dispatch(pump, &(struct event){ .type = EVENT_REFRESH, .refresh = &refresh });
+}
+
 void pump_warm(struct pump *pump, struct warming *warming)
 {
 	begin_op(pump, warming->keys[0].key.keyspace);

@@ -134,6 +134,10 @@ struct look {
 };
 void pump_look(struct pump *pump, struct look *look);
 
+/* Brings what the store has of the key into the near cache, in the background: nothing is built.
+   Not told; engine->fetching says how many are under way. */
+void pump_fetch(struct pump *pump, const struct key *key);
+
 /* Has the keys of a warming built, if there is room for that now (core/warming.h). It fires its
    `done` once, later. */
 struct warming;

@@ -15,6 +15,7 @@
 #include "core/pump.h"
 #include "ops/check.h"
 #include "ops/follower.h"
+#include "ops/hot_keys.h"
 #include "ops/metrics.h"
 #include "ops/reload.h"
 #include "ops/service.h"
@@ -53,6 +54,7 @@ struct daemon {
 	struct engine *engine;
 	struct pump pump;
 	struct follower follower;
+	struct hot_keys hot_keys;
 	struct server server;
 	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
 	struct metrics metrics;
@@ -117,6 +119,7 @@ static void about_stats(void *impl, struct stat_sink *sink)
 	sink->put(sink, "reloads_refused", (int64_t)daemon->reloads_refused);
 	stats_put_origin(&daemon->config->origin, daemon->pool, sink);
 	stats_put_stores(&daemon->stores, sink);
+	stats_put_hot(&daemon->hot_keys, sink);
 	if (daemon->follower.feed)
 		stats_put_feed(daemon->follower.feed, sink);
 }
@@ -234,6 +237,7 @@ static void close_handles(struct daemon *daemon)
 	uv_close((uv_handle_t *)&daemon->status_timer, NULL);
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+	hot_keys_close(&daemon->hot_keys);
 	if (!daemon->reload.closing)
 		reload_close(&daemon->reload);
 }
@@ -292,6 +296,7 @@ static void stop(struct daemon *daemon, int number)
 	reload_close(&daemon->reload);
 	service_stopping();
 	follower_end(&daemon->follower);
+	hot_keys_stop(&daemon->hot_keys);
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
 		return;
@@ -342,6 +347,7 @@ static void open_loop(struct daemon *daemon)
 	daemon->timer.data = daemon->drain.data = daemon->status_timer.data = daemon;
 	service_watch(&daemon->loop, &daemon->watchdog);
 	open_reload(daemon);
+	hot_keys_init(&daemon->hot_keys, &daemon->loop, daemon->config);
 	static const int numbers[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
 	for (int i = 0; i < SIGNALS; i++) {
 		uv_signal_init(&daemon->loop, &daemon->signals[i]);
@@ -483,6 +489,7 @@ static void on_stores_opened(void *arg)
 		stop(daemon, 0);
 		return;
 	}
+	hot_keys_open(&daemon->hot_keys, &daemon->pump);
 	say_ready(daemon);
 }
 

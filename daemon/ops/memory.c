@@ -109,7 +109,10 @@ static size_t near_of(const struct given *given)
 static size_t of_hot(const struct given *given)
 {
 	size_t counters = given->hot * HOT_COUNTERS_PER_KEY;
-	return counters * (sizeof(struct hot_counter) + HEAP_SLOTS * sizeof(struct table_node *));
+	/* The list of a restart, and the one that is being written. */
+	size_t lists = 2 * given->hot * (2 + HOT_KEY_BYTES);
+	return counters * (sizeof(struct hot_counter) + HEAP_SLOTS * sizeof(struct table_node *)) +
+	       lists;
 }
 
 /* X(name, bytes, what it is) */

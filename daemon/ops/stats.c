@@ -46,6 +46,17 @@ void stats_put_stores(const struct stores *stores, struct stat_sink *sink)
 		put_redis_stats(stores->redis, sink);
 }
 
+void stats_put_hot(const struct hot_keys *hot, struct stat_sink *sink)
+{
+	sink->put(sink, "hot_listed", hot->listed);
+	sink->put(sink, "hot_found", hot->found);
+	sink->put(sink, "hot_built", hot->built);
+	sink->put(sink, "hot_failed", hot->failed);
+	sink->put(sink, "hot_done", hot->phase == HOT_DONE || hot->phase == HOT_IDLE);
+	sink->put(sink, "hot_writes", (int64_t)hot->writes);
+	sink->put(sink, "hot_write_errors", (int64_t)hot->write_errors);
+}
+
 void stats_put_origin(const struct origin_policy *policy, const struct pool *pool,
 		      struct stat_sink *sink)
 {

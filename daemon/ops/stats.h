@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/policy.h"
+#include "ops/hot_keys.h"
 #include "ops/stores.h"
 #include "origin/feed.h"
 #include "origin/pool.h"
@@ -12,4 +13,5 @@
 void stats_put_origin(const struct origin_policy *policy, const struct pool *pool,
 		      struct stat_sink *sink);
 void stats_put_stores(const struct stores *stores, struct stat_sink *sink);
+void stats_put_hot(const struct hot_keys *hot, struct stat_sink *sink);
 void stats_put_feed(const struct feed *feed, struct stat_sink *sink);

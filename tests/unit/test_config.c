@@ -251,12 +251,12 @@ Test(config, unknown_keys_get_a_suggestion_or_the_list)
 		 "requests_per_connection?" },
 	       { GOOD "log: { Level: info }\n",
 		 "3:8: log: unknown key \"Level\"; did you mean level?" },
-	       { GOOD "near: { ttl: 5s }\n",
-		 "3:9: near: unknown key \"ttl\"; expected one of memory, trust, hot" },
-	       { GOOD "near: { \"a\\0b\": 5s }\n",
-		 "3:9: near: unknown key \"a b\"; expected one of memory, trust, hot" },
+	       { GOOD "near: { ttl: 5s }\n", "3:9: near: unknown key \"ttl\"; expected one of "
+					     "memory, trust, hot, hot_refresh" },
+	       { GOOD "near: { \"a\\0b\": 5s }\n", "3:9: near: unknown key \"a b\"; expected one "
+						   "of memory, trust, hot, hot_refresh" },
 	       { GOOD "near: { <<: 5s }\n",
-		 "3:9: near: unknown key \"<<\"; expected one of memory, trust, hot" },
+		 "3:9: near: unknown key \"<<\"; expected one of memory, trust, hot, hot_refresh" },
 	       { GOOD "near: { [a]: 5s }\n",
 		 "3:9: near: a list or mapping stands for a key; expected a name" });
 }

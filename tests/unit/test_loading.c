@@ -670,3 +670,43 @@ Test(loading, a_renewal_of_an_earlier_lease_is_not_one_of_the_next)
 	ASSERT_VALUE(&a, "fresh", "v2");
 	cr_assert_eq(world.engine->counters.leases_lost, 0);
 }
+
+/* ---- fetching ----------------------------------------------------------------------------- */
+
+static void fetch(const char *bytes)
+{
+	struct key key;
+	engine_key(world.engine, engine_keyspace(world.engine, "k", 1), bytes, strlen(bytes), &key);
+	pump_fetch(&world.pump, &key);
+	cr_assert_eq(world.engine->fetching, 1);
+}
+
+Test(loading, a_fetch_brings_what_the_store_has)
+{
+	world_share(&world, "theirs", world.now_us, 5);
+	fetch("k:a");
+	world_run(&world, 0);
+	cr_assert_eq(world.engine->fetching, 0);
+	world_get(&world, &a, "a");
+	ASSERT_VALUE(&a, "fresh", "theirs");
+	cr_assert_eq(a.answer.source, SOURCE_NEAR);
+	cr_assert_eq(world.builds, 0);
+}
+
+Test(loading, a_fetch_builds_nothing)
+{
+	fetch("k:a");
+	world_run(&world, SECOND);
+	cr_assert_eq(world.engine->fetching, 0);
+	cr_assert_eq(world.builds, 0);
+	cr_assert_eq(world.engine->leases, 0);
+}
+
+Test(loading, who_joins_a_fetch_has_it_built)
+{
+	fetch("k:a");
+	world_get(&world, &a, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	cr_assert_eq(world.engine->fetching, 0);
+}
