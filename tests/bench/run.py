@@ -12,6 +12,7 @@ usage: scripts/bench [--quick] [--rounds N] [--seconds S] [--markdown] [PART …
   waiters    1 to 10,000 requests that wait for one key
   life       start-up, and stop with a full near cache
   misses     loads from Redis and builds, against redis-benchmark and pgbench
+  changes    from a row's commit until it is served on another host
   trouble    percentiles of hits at a fixed rate while other things go wrong
 
 Without a part: all. --quick: everything small and once, to see that it works; its numbers say nothing.
@@ -29,13 +30,14 @@ import sys
 import tempfile
 
 import servers
+from part_changes import run_changes
 from part_growth import run_entries, run_idle, run_keyspaces, run_life, run_memory, run_misses, run_waiters
 from part_hits import run_hits, run_keys
 from part_trouble import run_trouble
 
 PARTS = {"hits": run_hits, "keys": run_keys, "memory": run_memory, "entries": run_entries, "idle": run_idle,
          "keyspaces": run_keyspaces, "waiters": run_waiters, "life": run_life, "misses": run_misses,
-         "trouble": run_trouble}
+         "changes": run_changes, "trouble": run_trouble}
 PAGE = servers.TREE / "docs" / "BENCHMARKS.md"
 
 
