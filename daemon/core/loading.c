@@ -57,7 +57,7 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	keyspace_judge(flight->key.keyspace, entry,
 		       key_public_hash(flight->key.bytes, flight->key.len));
 	bool told = flight_is_told_of(flight, entry);
-	if (told && !entry->changed)
+	if (told)
 		entry_soft_expire(entry, now_us, policy->stale_us);
 	if (told && flight->hard_floor >= entry->fence)
 		entry->stale_until_us = entry->fresh_until_us;
@@ -129,7 +129,7 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 
 	/* What the store has itself, it has judged itself. */
 	bool is_same = ne && op->has_entry && op->entry.fence == ne->entry.fence;
-	if (ne && !is_same && flight->floor >= ne->entry.fence && !ne->entry.changed)
+	if (ne && !is_same && flight->floor >= ne->entry.fence)
 		entry_soft_expire(&ne->entry, now_us, stale_us);
 	if (op->away)
 		return take_near(flight, ne, now_us);

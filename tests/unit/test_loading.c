@@ -279,6 +279,26 @@ Test(loading, a_hard_change_told_during_the_load_forbids_its_entry)
 	ASSERT_VALUE(&a, "fresh", "v1");
 }
 
+/* An epoch expires it later, so that it says that it is changed. */
+Test(loading, a_change_told_during_the_load_counts_before_an_epochs_time)
+{
+	struct store_listener told = listener();
+	told.epoch(told.impl, "k", 1, world.now_us + 2 * SECOND, 0);
+	for (int hard = 0; hard <= 1; hard++) {
+		const char *arg = hard ? "hard" : "soft", *key = hard ? "k:hard" : "k:soft";
+		struct client *client = hard ? &b : &a;
+		world_share(&world, "theirs", world.now_us - 1, 7);
+		world_get(&world, client, arg);
+		told.changed(told.impl, key, strlen(key), 8, hard);
+		world_run(&world, 0);
+		if (hard)
+			cr_assert_not(client->answered);
+		else
+			ASSERT_VALUE(client, "stale", "theirs");
+		world_run(&world, SECOND);
+	}
+}
+
 Test(loading, while_the_store_is_away_our_own_value_is_served_and_says_so)
 {
 	have_shared_value();
