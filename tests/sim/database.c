@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "fleet.h"
 
-enum { OPEN_MAX = 64 };
+enum { OPEN_MAX = SNAPSHOT_OPEN_MAX };
 
 struct transaction {
 	struct timer end;
@@ -13,6 +13,9 @@ struct transaction {
 	int row;
 	struct commit commit;
 	bool rolls_back;
+	bool is_over; /* with its server */
+	uint64_t xid;
+	int64_t begun_us;
 };
 
 static void row_commit(struct row *row, const struct commit *commit)
@@ -35,6 +38,24 @@ static const struct commit *row_at(const struct row *row, int64_t at_us)
 
 /* ---- transactions ------------------------------------------------------------------------ */
 
+/* It is committed: so the log says, and the bell rings. */
+static void log_change(struct database *database, const struct transaction *transaction)
+{
+	const struct scene *scene = &database->fleet->scene;
+	struct changelog *log = &database->log;
+	if (!scene->follows)
+		return;
+	changelog_add(log, transaction->xid, transaction->row, transaction->commit.version,
+		      transaction->begun_us);
+	if (draw_chance(&database->bells, scene->whole_changes))
+		changelog_add_whole(log, transaction->xid,
+				    (int)scene->keys[transaction->row].keyspace,
+				    ++database->sequence, transaction->begun_us);
+	for (int i = 0; i < scene->nodes; i++)
+		if (!draw_chance(&database->bells, scene->bells_lost))
+			feed_ring(&database->fleet->nodes[i]);
+}
+
 static void on_end(struct timer *timer)
 {
 	struct transaction *transaction = container_of(timer, struct transaction, end);
@@ -43,8 +64,11 @@ static void on_end(struct timer *timer)
 	row->writer = NULL;
 	database->open--;
 	transaction->commit.at_us = database->fleet->vtime.now_us;
+	if (!transaction->is_over)
+		changelog_end(&database->log, transaction->xid);
 	if (!transaction->rolls_back) {
 		row_commit(row, &transaction->commit);
+		log_change(database, transaction);
 		trace(database->fleet, "ev=commit row=%d version=%" PRId64 " exists=%d",
 		      transaction->row, transaction->commit.version, transaction->commit.exists);
 		crowd_on_commit(&database->fleet->crowd, transaction->row,
@@ -65,10 +89,13 @@ static void begin(struct database *database, int number)
 		.commit = { .version = ++database->sequence,
 			    .exists = !exists || !draw_chance(&database->rng, 0.1) },
 		.rolls_back = draw_chance(&database->rng, 0.1),
+		.xid = changelog_begin(&database->log),
+		.begun_us = database->fleet->vtime.now_us,
 	};
 	row->writer = transaction;
 	database->open++;
-	double mean = draw_chance(&database->rng, 0.1) ? 500 * MS : 10 * MS;
+	double mean =
+		draw_chance(&database->rng, 0.1) ? database->fleet->scene.open_mean_us : 10 * MS;
 	vtime_set(&database->fleet->vtime, &transaction->end,
 		  database->fleet->vtime.now_us + draw_exponential(&database->rng, mean), on_end);
 }
@@ -119,6 +146,18 @@ int64_t database_committed_at(const struct database *database, int row, int64_t 
 	return INT64_MAX;
 }
 
+uint32_t database_open_before(const struct database *database, uint64_t xid,
+			      uint64_t ret_xids[SNAPSHOT_OPEN_MAX])
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < database->fleet->scene.keys_count; i++) {
+		const struct transaction *writer = database->rows[i].writer;
+		if (writer && !writer->is_over && writer->xid < xid)
+			ret_xids[count++] = writer->xid;
+	}
+	return count;
+}
+
 /* ---- standbys ---------------------------------------------------------------------------- */
 
 int64_t database_position(const struct database *database, int64_t at_us)
@@ -156,10 +195,12 @@ void database_promote(struct database *database, int64_t since_us)
 		while (row->commits[row->count - 1].at_us > since_us)
 			row->count--;
 		if (row->writer)
-			row->writer->rolls_back = true;
+			row->writer->rolls_back = row->writer->is_over = true;
 		if (database->sequence < row->commits[row->count - 1].version)
 			database->sequence = row->commits[row->count - 1].version;
 	}
+	changelog_promote(&database->log, since_us);
+	judge_on_promoted(&database->fleet->judge, since_us);
 	database->timeline++;
 	database->promoted_us = database->fleet->vtime.now_us;
 	trace(database->fleet, "ev=promoted timeline=%u lost_since=%.6f", database->timeline,
@@ -173,6 +214,8 @@ void database_init(struct database *database, struct fleet *fleet)
 	*database =
 		(struct database){ .fleet = fleet, .timeline = 1, .promoted_us = INT64_MIN / 2 };
 	scene_stream(&fleet->scene, STREAM_COMMITS, 0, &database->rng);
+	scene_stream(&fleet->scene, STREAM_FEED, 1, &database->bells);
+	changelog_init(&database->log, fleet);
 	for (uint32_t i = 0; i < fleet->scene.keys_count; i++)
 		row_commit(&database->rows[i],
 			   &(struct commit){ .at_us = INT64_MIN,
@@ -184,6 +227,7 @@ void database_init(struct database *database, struct fleet *fleet)
 
 void database_close(struct database *database)
 {
+	changelog_close(&database->log);
 	for (int i = 0; i < KEYS_MAX; i++) {
 		free(database->rows[i].commits);
 		free(database->rows[i].writer);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "changelog.h"
 #include "scene.h"
 
 enum { ROWS_OF_SUM = 3 };
@@ -39,9 +40,10 @@ enum { LAGS_MAX = 1000 };
 
 struct database {
 	struct fleet *fleet;
-	struct rng rng;
+	struct rng rng, bells;
 	struct row rows[KEYS_MAX];
 	int64_t sequence;
+	struct changelog log; /* where the scene has one */
 	struct timer next;
 	uint32_t open; /* transactions */
 
@@ -73,6 +75,10 @@ void database_catch_up(struct database *database);
 void database_promote(struct database *database, int64_t since_us);
 
 struct reading database_read(const struct database *database, int key, int64_t at_us);
+
+/* The numbers of the open transactions before that one; how many. */
+uint32_t database_open_before(const struct database *database, uint64_t xid,
+			      uint64_t ret_xids[SNAPSHOT_OPEN_MAX]);
 
 /* When the row's version was committed; INT64_MAX: it never was. */
 int64_t database_committed_at(const struct database *database, int row, int64_t version);

@@ -29,3 +29,8 @@ void node_cancel(struct errand *errand);
 /* The same, after all else that happens in that moment. */
 void node_at_late(struct node *node, struct errand *errand, int64_t at_us,
 		  void (*run)(struct errand *errand));
+
+static inline bool errand_is_set(const struct errand *errand)
+{
+	return errand->node && errand->pending.next && list_linked(&errand->pending);
+}

@@ -61,8 +61,8 @@ static void trace_scene(struct fleet *fleet)
 		      policy->build_timeout_us, policy->lease_us);
 	}
 	for (int i = 0; i < TROUBLE_COUNT; i++)
-		if (scene_has(scene, (enum trouble)i))
-			trace(fleet, "trouble=%s", trouble_name((enum trouble)i));
+		if (scene_has(scene, (enum trouble_kind)i))
+			trace(fleet, "trouble=%s", trouble_name((enum trouble_kind)i));
 }
 
 /* ---- the play ---------------------------------------------------------------------------- */
@@ -90,12 +90,19 @@ static void run_until(struct fleet *fleet, int64_t until_us)
 		CHECK(fleet->vtime.steps < STEPS_MAX);
 }
 
+/* The last transaction has ended, and its changes are applied: they begin refreshes. */
+static bool is_log_read(const struct fleet *fleet)
+{
+	return !fleet->scene.follows ||
+	       (fleet->database.open == 0 && fleet->judge.unapplied == fleet->database.log.count);
+}
+
 static bool is_at_rest(const struct fleet *fleet)
 {
 	for (int i = 0; i < fleet->scene.nodes; i++)
 		if (!fleet->nodes[i].engine || !engine_is_idle(fleet->nodes[i].engine))
 			return false;
-	return fleet->crowd.calls == 0;
+	return fleet->crowd.calls == 0 && is_log_read(fleet);
 }
 
 /* Nobody asks any more: everything comes to rest, and nothing is left over. */
@@ -103,9 +110,13 @@ static void come_to_rest(struct fleet *fleet)
 {
 	int64_t rest_us = fleet->scene.rest_us;
 	run_until(fleet, rest_us);
-	while (!is_at_rest(fleet) && fleet->vtime.now_us < rest_us + REST_US)
-		run_until(fleet, fleet->vtime.now_us + 100 * MS);
-	run_until(fleet, fleet->vtime.now_us + ASIDE_US);
+	for (int i = 0; i < 2; i++) {
+		while (!is_at_rest(fleet) && fleet->vtime.now_us < rest_us + REST_US) {
+			run_until(fleet, fleet->vtime.now_us + 100 * MS);
+			judge_check_log(&fleet->judge);
+		}
+		run_until(fleet, fleet->vtime.now_us + ASIDE_US);
+	}
 	judge_on_rest(&fleet->judge);
 	for (int i = 0; i < fleet->scene.nodes; i++)
 		node_stop(&fleet->nodes[i]);

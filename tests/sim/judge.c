@@ -92,6 +92,8 @@ bool judge_is_calm(const struct judge *judge)
 void judge_on_rest(struct judge *judge)
 {
 	const struct fleet *fleet = judge->fleet;
+	judge_check_log(judge);
+	judge_check_stored(judge);
 	if (fleet->crowd.calls > 0)
 		judge_fail(judge, "bounded waiting", "%" PRIu64 " requests have no answer",
 			   fleet->crowd.calls);

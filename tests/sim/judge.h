@@ -8,6 +8,7 @@
  *   judge.c          what he knows, the end
  *   judge_store.c    what the store does
  *   judge_origin.c   what the origin is asked
+ *   judge_feed.c     the log of changes
  *   judge_replies.c  what clients are told
  */
 #pragma once
@@ -44,10 +45,12 @@ struct saved {
 	bool lost; /* with a failover: it counts as never stored */
 };
 
+/* Of a row's change that the log told, `from_us` is when it was committed: what was read before is
+   from before it. Else it is when the key was invalidated, and counts from there. */
 struct change {
-	int64_t at_us;
-	uint64_t floor;
-	bool hard, lost;
+	int64_t at_us, from_us;
+	uint64_t floor, history;
+	bool hard, lost, row;
 };
 
 struct lease {
@@ -91,6 +94,9 @@ struct judge {
 	int running;      /* statements that hold a slot */
 	int running_most;
 
+	uint32_t unapplied;            /* of the log: before it all is applied, or need not be */
+	int64_t expired_us[KEYSPACES]; /* since then all is gone that the last expiry of all ends */
+
 	bool jumped;          /* the store's clock has, and it has no new era yet */
 	int64_t era_error_us; /* what daemons' measures of jumps were wrong by, at most */
 
@@ -107,7 +113,8 @@ enum {
 	HEALING_US = 12 * SECOND, /* what troubles leave behind has lapsed so long after the last */
 	LATE_US = 5 * MS,         /* of an answer: turns of the loop */
 	CLOCKS_US = 10 * MS, /* clocks that are slewed may go wrong by so much in an entry's life */
-	CAUSE_US = 8 * SECOND, /* what a trouble leaves behind shows no later after it */
+	FOLLOWED_US = 3 * SECOND, /* a change is applied so soon */
+	CAUSE_US = 8 * SECOND,    /* what a trouble leaves behind shows no later after it */
 };
 
 void judge_init(struct judge *judge, struct fleet *fleet);
@@ -135,6 +142,9 @@ void judge_on_asked(struct judge *judge, struct node *node, const struct store_o
 void judge_on_settled(struct judge *judge, int key, uint64_t token);
 void judge_on_saved(struct judge *judge, int key, const struct entry *entry);
 void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard);
+void judge_on_row_changed(struct judge *judge, int key, uint64_t floor, bool hard, int64_t version);
+/* What was committed since then is lost by the origin. */
+void judge_on_promoted(struct judge *judge, int64_t since_us);
 void judge_on_forgotten(struct judge *judge, int key);
 void judge_on_epoch(struct judge *judge, int keyspace, const struct epoch *epoch);
 /* Its clock has jumped; a daemon sees that, by so much; it has a new era. */
@@ -145,6 +155,14 @@ void judge_on_era(struct judge *judge, int64_t jump_us);
 void judge_on_epochs_kept(struct judge *judge);
 /* A failover went back to what the store was at that moment. */
 void judge_on_rolled_back(struct judge *judge, int64_t to_us);
+
+/* Changes of the log were applied, and perhaps the position has moved with them. */
+void judge_on_applied(struct judge *judge, const struct change_call *call);
+/* The store has forgotten what was applied since then. */
+void judge_on_unapplied(struct judge *judge, int64_t since_us);
+/* In calm each change is applied in time; at rest what is stored says so. */
+void judge_check_log(struct judge *judge);
+void judge_check_stored(const struct judge *judge);
 
 /* What clients are told. */
 void judge_on_reply(struct judge *judge, struct call *call, const struct answer *answer);

@@ -175,6 +175,28 @@ static void check_rollback(const struct told *told)
 	}
 }
 
+/* Whether the value is from before the change. No order is promised over a failover of the origin.
+ */
+static bool is_before(const struct told *told, const struct change *change)
+{
+	const struct build_record *record = told->record;
+	if (change->row)
+		return record->read_us < change->from_us && record->history == change->history;
+	return record->ran_us < change->at_us;
+}
+
+/* The daemon was told of that very change, and its clock says it, too. */
+static bool has_heard(const struct told *told, const struct change *change)
+{
+	const uint64_t *heard = told->node->heard[told->key];
+	for (int i = 0; i < HEARD_MAX; i++)
+		if (heard[i] == change->floor)
+			return change->at_us <= told->at_us - slack_us(told);
+	return false;
+}
+
+/* What has changed is not fresh; after a hard change it is not even served as stale, by whoever was
+   told of that. */
 static void check_changes(const struct told *told)
 {
 	const struct judge *judge = told->judge;
@@ -186,13 +208,31 @@ static void check_changes(const struct told *told)
 		const struct change *change = &history->changes[i];
 		if (change->at_us <= told->record->ran_us)
 			break;
-		if (change->at_us > known_us || change->lost)
+		if (change->lost || !is_before(told, change))
 			continue;
-		if (told->fresh && !is_excused(told))
+		if (change->at_us <= known_us && told->fresh && !is_excused(told))
 			fail(told, "no rollback", "fresh from before a change");
-		if (change->hard && !judge_store_troubled(judge, change->at_us - SECOND) &&
-		    !judge_node_troubled(judge, told->node->number, change->at_us - SECOND))
-			fail(told, "no rollback", "stale from before a hard change");
+		if (change->hard && has_heard(told, change))
+			fail(told, "no rollback", "from before a hard change");
+	}
+}
+
+/* The same for what the origin's log tells, by how far it was applied: so that no change is left
+   out. */
+static void check_log(const struct told *told)
+{
+	const struct judge *judge = told->judge;
+	const struct changelog *log = &judge->fleet->database.log;
+	int64_t known_us = told->at_us - judge->fleet->scene.trust_us - slack_us(told);
+	if (told->after || !told->fresh || told->policy->on_change == ON_CHANGE_IGNORE)
+		return;
+	for (uint32_t i = log->of_key_count[told->key]; i-- > 0;) {
+		const struct logged *row = &log->rows[log->of_key[told->key][i]];
+		if (row->at_us <= told->record->read_us)
+			break;
+		if (!row->lost && row->history == told->record->history &&
+		    row->applied_us <= known_us && !is_excused(told))
+			fail(told, "no rollback", "fresh from before a change of its row");
 	}
 }
 
@@ -260,6 +300,7 @@ static void check_value(struct told *told)
 	check_age(told);
 	check_rollback(told);
 	check_changes(told);
+	check_log(told);
 	check_epochs(told);
 	check_connection(told);
 	check_min_version(told);
@@ -355,6 +396,7 @@ static struct told told_of(struct judge *judge, struct node *node, const struct 
 
 static void check(struct told *told)
 {
+	judge_check_log(told->judge);
 	if (told->answer->status != STATUS_OK)
 		check_without_value(told);
 	else if (told->query->kind == QUERY_REFRESH)

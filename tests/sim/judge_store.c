@@ -268,9 +268,27 @@ void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard)
 	struct key_history *history = &judge->keys[key];
 	history->changes =
 		judge_grow(history->changes, history->changes_count, sizeof(*history->changes));
-	history->changes[history->changes_count++] = (struct change){
-		.at_us = judge->fleet->vtime.now_us, .floor = floor, .hard = hard
-	};
+	int64_t now_us = judge->fleet->vtime.now_us;
+	history->changes[history->changes_count++] =
+		(struct change){ .at_us = now_us, .from_us = now_us, .floor = floor, .hard = hard };
+}
+
+void judge_on_row_changed(struct judge *judge, int key, uint64_t floor, bool hard, int64_t version)
+{
+	const struct changelog *log = &judge->fleet->database.log;
+	struct change *change;
+	judge_on_changed(judge, key, floor, hard);
+	change = &judge->keys[key].changes[judge->keys[key].changes_count - 1];
+	change->row = true;
+	for (uint32_t i = log->of_key_count[key]; i-- > 0;) {
+		const struct logged *row = &log->rows[log->of_key[key][i]];
+		if (row->version != version || row->lost)
+			continue;
+		change->from_us = row->at_us;
+		change->history = row->history;
+		return;
+	}
+	change->lost = true; /* by the origin, since it was read */
 }
 
 void judge_on_forgotten(struct judge *judge, int key)
@@ -292,6 +310,7 @@ void judge_on_rolled_back(struct judge *judge, int64_t to_us)
 		     i-- > 0 && history->changes[i].at_us > to_us;)
 			history->changes[i].lost = true;
 	}
+	judge_on_unapplied(judge, to_us);
 	judge_on_forgotten(judge, -1);
 }
 

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "fleet.h"
 
 enum {
@@ -164,7 +165,7 @@ static void print_kinds(uint32_t kinds)
 	for (int i = 0; i < TROUBLE_COUNT; i++) {
 		if (!(kinds & (1u << i)))
 			continue;
-		printf("%s%s", comma, trouble_name((enum trouble)i));
+		printf("%s%s", comma, trouble_name((enum trouble_kind)i));
 		comma = ",";
 	}
 	if (!kinds)
@@ -184,8 +185,14 @@ static void print_replay(uint64_t seed, const struct scene_options *options)
 		printf(" --only ");
 		print_kinds(options->only);
 	}
+	if (options->without) {
+		printf(" --without ");
+		print_kinds(options->without);
+	}
 	if (options->one_by_one)
 		printf(" --one-by-one");
+	if (options->changes)
+		printf(" --changes");
 	printf(" --trace\n");
 }
 
@@ -241,7 +248,8 @@ static uint32_t parse_kinds(const char *text)
 	snprintf(copy, sizeof(copy), "%s", text);
 	for (char *word = strtok(copy, ","); word; word = strtok(NULL, ",")) {
 		int kind = 0;
-		while (kind < TROUBLE_COUNT && strcmp(word, trouble_name((enum trouble)kind)) != 0)
+		while (kind < TROUBLE_COUNT &&
+		       strcmp(word, trouble_name((enum trouble_kind)kind)) != 0)
 			kind++;
 		if (kind < TROUBLE_COUNT) {
 			kinds |= 1u << kind;
@@ -259,9 +267,11 @@ static void usage(void)
 	     "       sim --seed N [--trace | --shrink]\n"
 	     "  --nodes N  --seconds N  --hot N (reads of one key a second, at each daemon)\n"
 	     "  --only KINDS  --without KINDS  --one-by-one\n"
+	     "  --changes (the origin's log of changes is followed)\n"
 	     "kinds of trouble, separated by commas, or none:");
 	for (int i = 0; i < TROUBLE_COUNT; i++)
-		printf("  %-9s %s\n", trouble_name((enum trouble)i), trouble_text((enum trouble)i));
+		printf("  %-9s %s\n", trouble_name((enum trouble_kind)i),
+		       trouble_text((enum trouble_kind)i));
 }
 
 enum {
@@ -279,6 +289,7 @@ enum {
 	OPTION_WITHOUT,
 	OPTION_ONE_BY_ONE,
 	OPTION_COMPARE,
+	OPTION_CHANGES,
 	OPTION_HELP,
 };
 
@@ -297,6 +308,7 @@ static const struct option long_options[] = {
 	{ "without", required_argument, NULL, OPTION_WITHOUT },
 	{ "one-by-one", no_argument, NULL, OPTION_ONE_BY_ONE },
 	{ "compare", no_argument, NULL, OPTION_COMPARE },
+	{ "changes", no_argument, NULL, OPTION_CHANGES },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ 0 },
 };
@@ -345,6 +357,9 @@ static void set(struct settings *settings, int option, const char *text)
 		return;
 	case OPTION_ONE_BY_ONE:
 		options->one_by_one = true;
+		return;
+	case OPTION_CHANGES:
+		options->changes = true;
 		return;
 	case OPTION_COMPARE:
 		settings->compares = true;
@@ -465,6 +480,7 @@ static int play_all(const struct settings *settings)
 
 int main(int argc, char **argv)
 {
+	log_open(STDERR_FILENO, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT); /* the trace says it */
 	struct settings settings = { .from = 1, .seeds = SEEDS_DEFAULT, .jobs = 2 };
 	read_options(&settings, argc, argv);
 	if (settings.jobs < 1 || settings.jobs > JOBS_MAX || settings.seeds < 1) {

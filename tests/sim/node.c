@@ -64,7 +64,7 @@ void node_at_late(struct node *node, struct errand *errand, int64_t at_us,
 
 void node_cancel(struct errand *errand)
 {
-	if (!errand->node || !errand->pending.next || !list_linked(&errand->pending))
+	if (!errand_is_set(errand))
 		return;
 	list_remove(&errand->node->errands, &errand->pending);
 	vtime_cancel(&errand->node->fleet->vtime, &errand->timer);
@@ -214,6 +214,7 @@ void node_start(struct node *node)
 	node->unsettled = false;
 	node->open = false;
 	memset(node->seen, 0, sizeof(node->seen));
+	memset(node->heard, 0, sizeof(node->heard));
 	post_open(&node->post, node, node->kept_place, node->kept_life);
 	open_core(node);
 	struct store shared = post_iface(&node->post), own = memory_store_iface(node->memory);
@@ -225,6 +226,7 @@ void node_start(struct node *node)
 	node->state = NODE_UP;
 	trace(node->fleet, "node=%d ev=start life=%" PRIx64, node->number, node->life);
 	post_begin(&node->post);
+	reader_open(&node->reader, node);
 }
 
 void node_opened(struct node *node)
@@ -255,7 +257,7 @@ static void close_core(struct node *node)
 static void on_stopped_look(struct errand *errand)
 {
 	struct node *node = errand->node;
-	if (node->stopped) {
+	if (node->stopped && !node->reader.feed) {
 		close_core(node);
 		return;
 	}
@@ -272,6 +274,7 @@ void node_stop(struct node *node)
 	node->trouble_us = node->fleet->vtime.now_us;
 	hot_pause(node);
 	pump_stop(&node->pump);
+	reader_close(&node->reader);
 	node_at(node, &node->look, node->fleet->vtime.now_us + MS, on_stopped_look, NULL);
 	node_leave(node);
 }
@@ -291,10 +294,12 @@ void node_kill(struct node *node)
 	errands_drop(node);
 	if (!node->pump.stopping)
 		pump_stop(&node->pump);
-	for (int steps = 0; !node->stopped; steps++) {
+	reader_close(&node->reader);
+	for (int steps = 0; !node->stopped || node->reader.feed; steps++) {
 		CHECK_MSG(steps < BURIAL_STEPS_MAX, "node=%d finds no rest", node->number);
 		server_abandon(node);
 		post_abandon(&node->post);
+		errands_drop(node);
 		memory_store_turn(node->memory);
 		pump_turn(&node->pump);
 	}

@@ -15,11 +15,12 @@
 #include "errand.h"
 #include "hot.h"
 #include "post.h"
+#include "reader.h"
 #include "scene.h"
 #include "store/fallback.h"
 #include "store/memory.h"
 
-enum { CONNECTIONS = 4 };
+enum { CONNECTIONS = 4, HEARD_MAX = 4 };
 
 /* A version that clients have seen, of one history of the origin. */
 struct seen {
@@ -59,6 +60,7 @@ struct node {
 	struct fallback fallback;
 	struct pump pump;
 	struct post post;
+	struct reader reader;
 
 	struct list errands;
 	struct list calls;      /* clients' requests that wait here */
@@ -71,6 +73,8 @@ struct node {
 	   clients last asked for a newer value, and invalidated, true time. */
 	struct seen seen[CONNECTIONS][KEYS_MAX];
 	int64_t demanded_us[KEYS_MAX], invalidated_us[KEYS_MAX];
+	uint64_t heard[KEYS_MAX]
+		      [HEARD_MAX]; /* floors of the last hard changes that it was told of */
 };
 
 void node_init(struct node *node, struct fleet *fleet, int number);

@@ -107,6 +107,8 @@ void post_abandon(struct post *post)
 {
 	struct list_node *first;
 	post_fail_all(post, STORE_ERROR_CLOSED, STORE_ERROR_CLOSED);
+	if (post->change)
+		post_change_done(post, NULL);
 	while ((first = list_pop_front(&post->abandoned))) {
 		struct store_op *op = container_of(first, struct store_op, node);
 		op->outcome = STORE_AWAY;
@@ -202,7 +204,7 @@ void post_begin(struct post *post)
 void post_close(struct post *post)
 {
 	CHECK(list_empty(&post->unanswered) && list_empty(&post->waiting) &&
-	      list_empty(&post->abandoned));
+	      list_empty(&post->abandoned) && !post->change);
 	post_pulse_close(post);
 	post_news_close(post);
 	amends_close(&post->amends);

@@ -4,6 +4,7 @@
  *   post_parcel.c what is sent: there, back, late, twice or never
  *   post_ops.c    what the daemon makes of operations, their answers, and their want of one
  *   post_pulse.c  what the daemon asks for itself: time, place, heartbeat, amends
+ *   post_changes.c the changes of the origin's log, handed on
  *   post_news.c   what the store tells, as letters
  *
  * Only the messages are simulated. What a daemon makes of them is its own: the fleet clock, place,
@@ -43,9 +44,10 @@ enum cargo {
 	CARGO_EPOCHS,
 	CARGO_BEAT,
 	CARGO_AMEND,
-	CARGO_SUCCESSOR
+	CARGO_SUCCESSOR,
+	CARGO_CHANGE
 };
-enum { CARGO_COUNT = CARGO_SUCCESSOR + 1 };
+enum { CARGO_COUNT = CARGO_CHANGE + 1 };
 
 /* What the store answers to all but operations. */
 struct receipt {
@@ -54,6 +56,7 @@ struct receipt {
 				    daemon knows */
 	int place;               /* PLACE; -1: the fleet is full */
 	bool yes;                /* PLACE: it was the predecessor's; BEAT: we publish */
+	struct shared_feed_answer *change; /* CHANGE; owned */
 };
 
 struct post {
@@ -84,6 +87,10 @@ struct post {
 	int64_t clock_due_us, place_due_us, beat_due_us, beat_heard_us, successor_due_us;
 	struct amend *amending; /* owned */
 
+	/* post_changes.c */
+	struct change_call *change; /* under way; NULL: none */
+	struct errand change_fails;
+
 	/* post_news.c */
 	bool listening;
 	struct list letters;     /* on their way, delivered in order */
@@ -97,6 +104,7 @@ void post_begin(struct post *post);
 void post_close(struct post *post);
 
 struct store post_iface(struct post *post);
+struct change_store post_changes(struct post *post);
 
 /* All connections break, and the daemon hears of it. */
 void post_break(struct post *post);
@@ -116,6 +124,7 @@ int64_t post_store_clock(struct post *post);
 struct caller post_caller(struct post *post);
 void post_send(struct post *post, enum cargo cargo, const struct store_op *amend);
 void post_send_op(struct post *post, struct store_op *op);
+void post_send_change(struct post *post, const struct change_call *call);
 /* Once the connection is greeted, unless it is given up. */
 void post_send_later(struct post *post, struct store_op *op);
 void post_send_waiting(struct post *post);
@@ -138,6 +147,13 @@ void post_pulse_done(struct post *post, enum cargo cargo, const struct receipt *
 		     int64_t sent_us, enum store_error error);
 /* The moment of a keyspace's epoch, which the store has told: by the daemon's clock. */
 int64_t post_take_epoch(struct post *post, int keyspace, int64_t store_us, int64_t spread_us);
+/* A change that the reader hands on, by itself: its own copy. */
+struct change_call *post_change_copy(const struct change_call *call);
+void post_change_free(struct change_call *call);
+bool post_change_execute(struct post *post, const struct change_call *call,
+			 const struct caller *caller, struct shared_feed_answer *ret_answer);
+/* NULL: it has come to nothing. */
+void post_change_done(struct post *post, const struct shared_feed_answer *answer);
 /* What the daemon knows of all keyspaces. */
 void post_write_epochs(const struct post *post, struct epochs ret_epochs[KEYSPACES]);
 void post_news_begin(struct post *post);

@@ -76,14 +76,32 @@ void post_write_epochs(const struct post *post, struct epochs ret_epochs[KEYSPAC
 	}
 }
 
+static void note_heard(struct node *node, const struct tiding *tiding)
+{
+	uint64_t *heard = node->heard[tiding->key];
+	memmove(heard + 1, heard, (HEARD_MAX - 1) * sizeof(*heard));
+	heard[0] = tiding->fence;
+}
+
 static void hear(struct node *node, const struct tiding *tiding)
 {
 	struct store_listener listener = pump_listener(&node->pump);
 	const struct subject *key = &node->fleet->scene.keys[tiding->key];
 	trace(node->fleet, "node=%d ev=%s key=%s fence=%" PRIu64, node->number,
-	      tiding->kind == TIDING_SETTLED ? "settled" : "changed", key->bytes, tiding->fence);
+	      tiding->kind == TIDING_SETTLED   ? "settled"
+	      : tiding->kind == TIDING_CHANGED ? "changed"
+					       : "row_changed",
+	      key->bytes, tiding->fence);
+	if (tiding->hard)
+		note_heard(node, tiding);
 	if (tiding->kind == TIDING_SETTLED)
 		listener.settled(listener.impl, key->bytes, key->len, tiding->fence);
+	else if (tiding->kind == TIDING_ROW)
+		listener.row_changed(listener.impl, key->bytes, key->len,
+				     &(struct row_change){ .floor = tiding->fence,
+							   .hard = tiding->hard,
+							   .has_version = tiding->has_version,
+							   .version = tiding->version });
 	else
 		listener.changed(listener.impl, key->bytes, key->len, tiding->fence, tiding->hard);
 }

@@ -27,7 +27,8 @@ struct parcel {
 	struct list_node node; /* in waiting or unanswered, until it is answered */
 	enum cargo cargo;
 	struct store_op *op;
-	enum store_verb verb; /* of an operation or amend */
+	struct change_call *change; /* owned; a copy */
+	enum store_verb verb;       /* of an operation or amend */
 	struct key key;
 	uint64_t token;
 	char key_bytes[24];
@@ -59,7 +60,9 @@ static void parcel_unref(struct parcel *parcel)
 		value_unref(parcel->attempts[i].op.entry.value);
 		value_unref(parcel->attempts[i].op.failure.text);
 		free(parcel->attempts[i].receipt.epochs);
+		free(parcel->attempts[i].receipt.change);
 	}
+	post_change_free(parcel->change);
 	free(parcel);
 }
 
@@ -91,7 +94,10 @@ static void parcel_answer(struct parcel *parcel, const struct attempt *attempt,
 		parcel->overdue.node = NULL;
 		parcel->refs--;
 	}
-	if (!op && !post->node->buried) {
+	if (parcel->change) {
+		bool is_answer = attempt && error == STORE_ERROR_NONE;
+		post_change_done(post, is_answer ? attempt->receipt.change : NULL);
+	} else if (!op && !post->node->buried) {
 		post_pulse_done(post, parcel->cargo, attempt ? &attempt->receipt : NULL,
 				parcel->sent_us, error);
 	} else if (op) {
@@ -174,13 +180,18 @@ static enum store_error execute(struct attempt *attempt)
 	bool is_op = parcel->cargo == CARGO_OP || parcel->cargo == CARGO_AMEND;
 	bool ages = is_op ? parcel->verb != STORE_LOAD && parcel->verb != STORE_FREE
 			  : parcel->cargo == CARGO_PLACE || parcel->cargo == CARGO_BEAT ||
-				    parcel->cargo == CARGO_EPOCHS;
+				    parcel->cargo == CARGO_EPOCHS || parcel->change;
 	if (ages && shared_now(shared) > parcel->deadline_us)
 		return STORE_ERROR_LATE;
 	if (is_op)
 		return execute_op(attempt);
 	if (shared->readonly)
 		return STORE_ERROR_READONLY;
+	if (parcel->change)
+		return post_change_execute(parcel->post, parcel->change, &parcel->caller,
+					   attempt->receipt.change)
+			       ? STORE_ERROR_NONE
+			       : STORE_ERROR_OTHER;
 	return post_pulse_execute(parcel->post, parcel->cargo, &parcel->caller, &attempt->receipt)
 		       ? STORE_ERROR_NONE
 		       : STORE_ERROR_OTHER;
@@ -229,6 +240,10 @@ static void attempt_send(struct attempt *attempt, int64_t delay_us)
 		attempt->receipt.epochs = calloc(KEYSPACES, sizeof(*attempt->receipt.epochs));
 		CHECK(attempt->receipt.epochs);
 		post_write_epochs(post, attempt->receipt.epochs);
+	}
+	if (parcel->change) {
+		attempt->receipt.change = calloc(1, sizeof(*attempt->receipt.change));
+		CHECK(attempt->receipt.change);
 	}
 	if (parcel->op) {
 		attempt->op = *parcel->op;
@@ -297,6 +312,13 @@ void post_send(struct post *post, enum cargo cargo, const struct store_op *amend
 void post_send_op(struct post *post, struct store_op *op)
 {
 	parcel_go(parcel_create(post, CARGO_OP, op, NULL));
+}
+
+void post_send_change(struct post *post, const struct change_call *call)
+{
+	struct parcel *parcel = parcel_create(post, CARGO_CHANGE, NULL, NULL);
+	parcel->change = post_change_copy(call);
+	parcel_go(parcel);
 }
 
 void post_send_later(struct post *post, struct store_op *op)

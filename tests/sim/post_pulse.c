@@ -137,6 +137,7 @@ bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller
 	switch (cargo) {
 	case CARGO_OP:
 	case CARGO_AMEND:
+	case CARGO_CHANGE:
 		return false;
 	case CARGO_CLOCK:
 		execute_clock(post, caller, &ret_receipt->time);
@@ -253,6 +254,7 @@ static void failed(struct post *post, enum cargo cargo, enum store_error error)
 		amend_done(post, error);
 		break;
 	case CARGO_OP:
+	case CARGO_CHANGE:
 	case CARGO_CLOCK:
 		break;
 	}
@@ -286,6 +288,7 @@ void post_pulse_done(struct post *post, enum cargo cargo, const struct receipt *
 		amend_done(post, error);
 		break;
 	case CARGO_OP:
+	case CARGO_CHANGE:
 	case CARGO_SUCCESSOR:
 		break;
 	}

@@ -9,7 +9,7 @@
 
 enum { LAPSE_US = 24 * SECOND }; /* no lease or slot lives longer without its daemon */
 
-const char *trouble_name(enum trouble trouble)
+const char *trouble_name(enum trouble_kind trouble)
 {
 	static const char *const names[] = {
 #define X(NAME, name, text) #name,
@@ -19,7 +19,7 @@ const char *trouble_name(enum trouble trouble)
 	return names[trouble];
 }
 
-const char *trouble_text(enum trouble trouble)
+const char *trouble_text(enum trouble_kind trouble)
 {
 	static const char *const texts[] = {
 #define X(NAME, name, text) text,
@@ -44,7 +44,7 @@ void scene_stream(const struct scene *scene, enum stream stream, uint32_t n, str
 	rng_seed(ret_rng, scene->seed * 0x9e3779b97f4a7c15u + ((uint64_t)stream << 32) + n);
 }
 
-bool scene_has(const struct scene *scene, enum trouble trouble)
+bool scene_has(const struct scene *scene, enum trouble_kind trouble)
 {
 	return scene->troubles & (1u << trouble);
 }
@@ -119,6 +119,32 @@ static void draw_batches(struct scene *scene)
 			};
 }
 
+/* Builds from a standby are no part of it: the daemons do not support that yet (docs/POLICIES.md).
+ */
+static void draw_feed(struct scene *scene)
+{
+	static const enum on_change kinds[] = { ON_CHANGE_REFRESH, ON_CHANGE_REFRESH,
+						ON_CHANGE_EXPIRE, ON_CHANGE_INVALIDATE,
+						ON_CHANGE_IGNORE };
+	struct rng rng;
+	scene_stream(scene, STREAM_FEED, 0, &rng);
+	scene->follows = true;
+	scene->troubles &= ~(1u << TROUBLE_LAG);
+	scene->poll_us = rng_between(&rng, 100 * MS, SECOND);
+	scene->retention_us = rng_between(&rng, 2 * SECOND, 15 * SECOND);
+	scene->open_mean_us = draw_chance(&rng, 0.3) ? (double)(5 * SECOND) : (double)(500 * MS);
+	scene->bells_lost = draw_chance(&rng, 0.3) ? 1 : 0.2 * rng_unit(&rng);
+	scene->whole_changes = draw_chance(&rng, 0.7) ? 0 : 0.02 * rng_unit(&rng);
+	scene->policies[KEYSPACE_ROW].on_change = kinds[rng_between(&rng, 0, 3)];
+	scene->policies[KEYSPACE_SUM].on_change = kinds[rng_between(&rng, 0, 4)];
+	scene->policies[KEYSPACE_DEF].on_change = kinds[rng_between(&rng, 0, 4)];
+	if (scene->commits_per_s == 0)
+		scene->commits_per_s = (double)rng_between(&rng, 1, 20);
+	/* A row that changes many times while it is built. */
+	if (draw_chance(&rng, 0.1))
+		scene->commits_per_s = 100;
+}
+
 /* Calm scenes are checked for more: there nothing excuses an error or a build too many. */
 static uint32_t draw_troubles(struct rng *rng)
 {
@@ -148,6 +174,7 @@ static void draw_clients(struct scene *scene, struct rng *rng)
 	scene->asks_per_s = (double)rng_between(rng, 2, 20);
 	scene->hot_per_s = draw_chance(rng, 0.5) ? 0 : (double)rng_between(rng, 100, 5000);
 	scene->commits_per_s = draw_chance(rng, 0.2) ? 0 : (double)rng_between(rng, 1, 20);
+	scene->open_mean_us = 500 * MS;
 	scene->refreshes = (int)rng_between(rng, 0, 40);
 	scene->min_versions = (int)rng_between(rng, 0, 40);
 	scene->invalidations = draw_chance(rng, 0.4) ? 0 : (int)rng_between(rng, 0, 30);
@@ -180,6 +207,8 @@ void scene_draw(struct scene *scene, uint64_t seed, const struct scene_options *
 	scene->troubles &= ~options->without;
 	if (options->only_set)
 		scene->troubles = options->only;
+	if (options->changes)
+		draw_feed(scene);
 	if (options->hot_per_s > 0)
 		scene->hot_per_s = options->hot_per_s;
 }

@@ -46,7 +46,7 @@
 	X(SKEW, skew, "hosts' clocks drift, and show the wrong time of day")                       \
 	X(LEAVE, leave, "clients go away while they wait")
 
-enum trouble {
+enum trouble_kind {
 #define X(NAME, name, text) TROUBLE_##NAME,
 	TROUBLE_MAP(X)
 #undef X
@@ -56,8 +56,8 @@ enum {
 	TROUBLE_COUNT = 0 TROUBLE_MAP(X)
 #undef X
 };
-const char *trouble_name(enum trouble trouble);
-const char *trouble_text(enum trouble trouble);
+const char *trouble_name(enum trouble_kind trouble);
+const char *trouble_text(enum trouble_kind trouble);
 
 enum { WAIT_MOST_US = 3 * SECOND }; /* no request waits longer */
 
@@ -73,7 +73,7 @@ struct subject {
 
 struct scene {
 	uint64_t seed;
-	uint32_t troubles; /* 1 << enum trouble */
+	uint32_t troubles; /* 1 << enum trouble_kind */
 	int nodes;
 	int64_t length_us;  /* clients ask so long */
 	int64_t healed_us;  /* from here on no trouble is left */
@@ -99,6 +99,13 @@ struct scene {
 	/* Of 1,000 requests, so many are … */
 	int refreshes, min_versions, invalidations, immediates, unstales;
 	int mgets; /* … for several keys of a keyspace that has batches */
+
+	/* The origin's log of changes is followed. */
+	bool follows;
+	int64_t poll_us, retention_us;
+	double open_mean_us;  /* of a transaction out of ten */
+	double bells_lost;    /* a share */
+	double whole_changes; /* so many of all commits log one of all keys */
 };
 
 /* Independent streams of chance. */
@@ -111,6 +118,7 @@ enum stream {
 	STREAM_CLIENTS, /* `n`: which daemon's */
 	STREAM_TROUBLE, /* `n`: which kind */
 	STREAM_BATCHES,
+	STREAM_FEED, /* `n`: what of it */
 };
 void scene_stream(const struct scene *scene, enum stream stream, uint32_t n, struct rng *ret_rng);
 
@@ -123,11 +131,12 @@ struct scene_options {
 	bool only_set;
 	uint32_t only; /* only these, if only_set */
 	bool one_by_one;
+	bool changes; /* the origin's log of changes is followed */
 };
 void scene_draw(struct scene *scene, uint64_t seed, const struct scene_options *options);
 void scene_close(struct scene *scene);
 
-bool scene_has(const struct scene *scene, enum trouble trouble);
+bool scene_has(const struct scene *scene, enum trouble_kind trouble);
 
 /* The key's number, or -1. */
 int scene_find(const struct scene *scene, const char *bytes, size_t len);

@@ -365,6 +365,7 @@ static void lose(struct statement *statement)
 void server_crash(struct server *server)
 {
 	struct list_node *first;
+	server_break_readers(server);
 	while ((first = list_first(&server->running))) {
 		struct statement *statement = container_of(first, struct statement, running);
 		leave(statement);
@@ -376,6 +377,7 @@ void server_crash(struct server *server)
 
 void server_drop(struct server *server, double share)
 {
+	server_break_readers(server);
 	list_foreach (&server->running, node) {
 		struct statement *statement = container_of(node, struct statement, running);
 		if (!statement->build || !draw_chance(&server->rng, share))
@@ -385,9 +387,16 @@ void server_drop(struct server *server, double share)
 	}
 }
 
+void server_break_readers(struct server *server)
+{
+	for (int i = 0; i < server->fleet->scene.nodes; i++)
+		reader_break(&server->fleet->nodes[i].reader);
+}
+
 void server_init(struct server *server, struct fleet *fleet)
 {
 	*server = (struct server){ .fleet = fleet };
 	scene_stream(&fleet->scene, STREAM_ORIGIN, 0, &server->rng);
+	scene_stream(&fleet->scene, STREAM_FEED, 2, &server->feeds);
 	list_init(&server->running);
 }

@@ -19,9 +19,9 @@ struct fleet;
 struct node;
 struct server {
 	struct fleet *fleet;
-	struct rng rng;
-	struct list running; /* statements at the server */
-	uint32_t statements; /* all that are not freed */
+	struct rng rng, feeds; /* feeds: of those who read the log */
+	struct list running;   /* statements at the server */
+	uint32_t statements;   /* all that are not freed */
 	/* Set by trouble.c. */
 	bool refuses;
 	double hangs, fails; /* the share of statements that do */
@@ -39,3 +39,4 @@ void server_abandon(struct node *node);
 /* All connections break; the statements end too, or go on for a while. */
 void server_crash(struct server *server);
 void server_drop(struct server *server, double share);
+void server_break_readers(struct server *server);

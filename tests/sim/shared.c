@@ -18,10 +18,10 @@ void shared_entry_forget(struct shared_key *key)
 {
 	value_unref(key->entry.value);
 	key->entry = (struct entry){ 0 };
-	key->has_entry = false;
+	key->has_entry = key->overtaken = false;
 }
 
-static void failure_forget(struct shared_claim *claim)
+void shared_failure_forget(struct shared_claim *claim)
 {
 	value_unref(claim->failure.text);
 	claim->failure = (struct failure){ 0 };
@@ -31,7 +31,7 @@ static void failure_forget(struct shared_claim *claim)
 
 void shared_claim_forget(struct shared_claim *claim)
 {
-	failure_forget(claim);
+	shared_failure_forget(claim);
 	*claim = (struct shared_claim){ 0 };
 }
 
@@ -56,13 +56,17 @@ void shared_sweep(struct shared *shared)
 		forget_ended(&shared->data.keys[i], shared_now(shared));
 }
 
-static struct shared_key *key_of(struct shared *shared, const struct store_op *op)
+struct shared_key *shared_key_at(struct shared *shared, int number)
 {
-	int number = scene_find(&shared->fleet->scene, op->key.bytes, op->key.len);
 	CHECK(number >= 0);
 	struct shared_key *key = &shared->data.keys[number];
 	forget_ended(key, shared_now(shared));
 	return key;
+}
+
+static struct shared_key *key_of(struct shared *shared, const struct store_op *op)
+{
+	return shared_key_at(shared, scene_find(&shared->fleet->scene, op->key.bytes, op->key.len));
 }
 
 static int number_of(const struct shared *shared, const struct shared_key *key)
@@ -88,7 +92,7 @@ uint32_t shared_streak(const struct shared_claim *claim, int64_t now_us)
 	return left_of(until_us, 2 * length_us, now_us) > 0 ? claim->streak : 0;
 }
 
-static void claim_write(struct shared_key *key, int64_t now_us)
+void shared_claim_write(struct shared_key *key, int64_t now_us)
 {
 	struct shared_claim *claim = &key->claim;
 	int64_t length_us = claim->failed_length_us;
@@ -118,7 +122,7 @@ static bool claim_end_lease(struct shared_claim *claim)
 	return waited;
 }
 
-static uint64_t fence_after(const struct shared_key *key, uint64_t known, int64_t now_us)
+uint64_t shared_fence_after(const struct shared_key *key, uint64_t known, int64_t now_us)
 {
 	uint64_t fence = (uint64_t)now_us - 1;
 	if (fence < key->claim.fence)
@@ -200,18 +204,36 @@ static bool is_enough(const struct shared *shared, const struct shared_key *key,
 	       entry_covers(&key->entry, want->min_version, policy_of(shared, key)->single_row);
 }
 
+bool shared_contains(const struct entry *entry, int64_t version, bool single_row)
+{
+	if (!entry->has_version || entry->absent)
+		return false;
+	return entry->version == version || (single_row && entry->version > version);
+}
+
+/* What changes while it is built, again and again, is built once a second, unless somebody asks for
+   more than what there is. */
+static int64_t overtaken_left(const struct shared_key *key, const struct want *want, int64_t now_us)
+{
+	if (!key->has_entry || !key->overtaken || want->has_min_version ||
+	    (want->fence_after && key->entry.fence < want->fence_after))
+		return 0;
+	return left_of(key->entry.generated_at_us + SECOND, SECOND, now_us);
+}
+
 static void grant_lease(struct shared *shared, struct shared_key *key, struct store_op *op,
 			const struct caller *caller)
 {
 	struct shared_claim *claim = &key->claim;
 	int64_t now_us = shared_now(shared);
 	judge_on_leased(&shared->fleet->judge, number_of(shared, key), caller, op);
-	claim->fence = claim->lease_fence = op->fence = fence_after(key, op->known_fence, now_us);
+	claim->fence = claim->lease_fence = op->fence =
+		shared_fence_after(key, op->known_fence, now_us);
 	claim->token = op->token;
 	claim->granted_at_us = now_us;
 	claim->lease_length_us = op->length_us;
 	claim->lease_until_us = now_us + op->length_us;
-	claim_write(key, now_us);
+	shared_claim_write(key, now_us);
 }
 
 static void do_lease(struct shared *shared, struct store_op *op, const struct caller *caller)
@@ -233,8 +255,11 @@ static void do_lease(struct shared *shared, struct store_op *op, const struct ca
 		op->left_us = shared_lease_left(&key->claim, now_us);
 		if (!key->claim.waited) {
 			key->claim.waited = true;
-			claim_write(key, now_us);
+			shared_claim_write(key, now_us);
 		}
+	} else if (overtaken_left(key, &op->want, now_us) > 0) {
+		op->outcome = STORE_HELD;
+		op->left_us = overtaken_left(key, &op->want, now_us);
 	} else {
 		grant_lease(shared, key, op, caller);
 	}
@@ -255,7 +280,7 @@ static void do_renew(struct shared *shared, struct store_op *op)
 	}
 	claim->lease_length_us = length_us;
 	claim->lease_until_us = now_us + length_us;
-	claim_write(key, now_us);
+	shared_claim_write(key, now_us);
 }
 
 static void put_entry(struct shared *shared, struct shared_key *key, const struct entry *entry)
@@ -267,7 +292,7 @@ static void put_entry(struct shared *shared, struct shared_key *key, const struc
 	key->entry = *entry;
 	key->has_entry = true;
 	key->entry_ends_us = ends_after(left_us, now_us);
-	failure_forget(&key->claim);
+	shared_failure_forget(&key->claim);
 	key->claim.stored = true;
 	judge_on_saved(&shared->fleet->judge, number_of(shared, key), entry);
 }
@@ -276,6 +301,7 @@ static void put_entry(struct shared *shared, struct shared_key *key, const struc
 static void refuse_save(const struct shared_key *key, struct store_op *op)
 {
 	op->outcome = STORE_REFUSED;
+	op->floor = key->claim.floor;
 	op->has_entry = key->has_entry;
 	op->entry = key->entry;
 	op->entry.value = NULL;
@@ -308,7 +334,10 @@ static void do_save(struct shared *shared, struct store_op *op)
 	struct entry entry = op->entry;
 	int64_t now_us = shared_now(shared);
 	bool had_entry = key->has_entry, elsewhere = had_entry || claim->stored || shared->evicts;
-	op->floor = claim->floor;
+	bool single_row = policy_of(shared, key)->single_row;
+	bool has_change = claim->by_row && claim->floor_version != 0 &&
+			  shared_contains(&entry, claim->floor_version, single_row);
+	op->floor = has_change ? 0 : claim->floor;
 	if (!claim_is_ours(claim, op, now_us)) {
 		if (!had_entry || key->entry.fence != entry.fence)
 			refuse_save(key, op);
@@ -316,20 +345,22 @@ static void do_save(struct shared *shared, struct store_op *op)
 	}
 	bool waited = claim_end_lease(claim);
 	bool keep = !is_foreign(shared, entry.history) &&
-		    (!had_entry ||
-		     entry_supersedes(&entry, &key->entry, policy_of(shared, key)->single_row));
-	if (claim->floor >= entry.fence) {
+		    (!had_entry || entry_supersedes(&entry, &key->entry, single_row));
+	bool before_change = op->floor >= entry.fence;
+	if (before_change) {
 		keep = keep && !entry.absent && !claim->hard;
 		/* Stale for as long as counted from when it was made. */
 		int64_t stale_until_us = entry.generated_at_us + policy_of(shared, key)->stale_us;
 		int64_t at_us = stale_until_us < now_us ? stale_until_us : now_us;
 		entry_soft_expire(&entry, at_us, stale_until_us - at_us);
 	}
-	if (keep)
+	if (keep) {
 		put_entry(shared, key, &entry);
-	else
+		key->overtaken = before_change && claim->by_row;
+	} else {
 		refuse_save(key, op);
-	claim_write(key, now_us);
+	}
+	shared_claim_write(key, now_us);
 	judge_on_settled(&shared->fleet->judge, number_of(shared, key), op->token);
 	if (waited || (keep && elsewhere))
 		publish(shared, key, TIDING_SETTLED, key->has_entry ? key->entry.fence : 0, false);
@@ -339,7 +370,7 @@ static void do_save(struct shared *shared, struct store_op *op)
 static void remember_failure(struct shared_claim *claim, const struct failure *failure,
 			     int64_t now_us)
 {
-	failure_forget(claim);
+	shared_failure_forget(claim);
 	claim->failure = *failure;
 	claim->failure.until_us = now_us + failure->until_us;
 	claim->streak = failure->streak;
@@ -356,7 +387,7 @@ static void do_release(struct shared *shared, struct store_op *op)
 	bool waited = claim_end_lease(&key->claim);
 	if (op->failure.status != STATUS_OK && op->failure.until_us > 0)
 		remember_failure(&key->claim, &op->failure, now_us);
-	claim_write(key, now_us);
+	shared_claim_write(key, now_us);
 	judge_on_settled(&shared->fleet->judge, number_of(shared, key), op->token);
 	if (waited)
 		publish(shared, key, TIDING_SETTLED, key->has_entry ? key->entry.fence : 0, false);
@@ -376,10 +407,11 @@ static void do_invalidate(struct shared *shared, struct store_op *op)
 	bool under_hard = claim->hard && shared_lease_left(claim, now_us) > 0 &&
 			  claim->floor >= claim->lease_fence;
 	claim->fence = claim->floor = op->fence = op->floor =
-		fence_after(key, op->known_fence, now_us);
+		shared_fence_after(key, op->known_fence, now_us);
 	claim->hard = op->hard || under_hard;
-	failure_forget(claim);
-	claim_write(key, now_us);
+	claim->by_row = false;
+	shared_failure_forget(claim);
+	shared_claim_write(key, now_us);
 	judge_on_changed(&shared->fleet->judge, number_of(shared, key), op->fence, op->hard);
 	publish(shared, key, TIDING_CHANGED, op->fence, op->hard);
 }

@@ -21,7 +21,9 @@
 
 struct shared_claim {
 	bool exists, waited, hard, stored;
+	bool by_row; /* the floor is a row's change, which an entry of floor_version contains */
 	uint64_t fence, floor;
+	int64_t floor_version; /* 0: none tells */
 	uint64_t token, lease_fence;
 	int64_t granted_at_us, lease_length_us, lease_until_us;
 	struct failure failure; /* text counted; status OK: none; until_us: when it is forgotten */
@@ -33,8 +35,18 @@ struct shared_claim {
 struct shared_key {
 	bool has_entry;
 	struct entry entry; /* value counted */
+	bool overtaken;     /* its row changed while it was built */
 	int64_t entry_ends_us;
 	struct shared_claim claim;
+};
+
+/* Who reads the origin's log of changes, and how far it has been applied: the reader's own text. */
+enum { SHARED_POSITION_MAX = 1024 };
+struct shared_reader {
+	bool exists;
+	uint64_t token;
+	int64_t until_us, length_us;
+	char position[SHARED_POSITION_MAX];
 };
 
 struct shared_slot {
@@ -75,6 +87,7 @@ struct shared_data {
 	struct epochs epochs[KEYSPACES];
 	uint64_t history; /* of the origin, that the fleet builds in; 0: none */
 	int64_t history_built_us;
+	struct shared_reader reader;
 };
 
 enum { SHARED_CLOCKS_MAX = 1000 };
@@ -102,12 +115,14 @@ struct caller {
 };
 
 /* What the store tells by itself, to all who listen. */
-enum tiding_kind { TIDING_SETTLED, TIDING_CHANGED, TIDING_BEAT, TIDING_EPOCH };
+enum tiding_kind { TIDING_SETTLED, TIDING_CHANGED, TIDING_ROW, TIDING_BEAT, TIDING_EPOCH };
 struct tiding {
 	enum tiding_kind kind;
 	int key;        /* EPOCH: the keyspace */
-	uint64_t fence; /* CHANGED: the floor; BEAT: its number */
+	uint64_t fence; /* CHANGED, ROW: the floor; BEAT: its number */
 	bool hard;
+	bool has_version; /* ROW: an entry of this version contains it */
+	int64_t version;
 	int64_t told_us;   /* the store's clock; EPOCH: when it began */
 	int64_t spread_us; /* EPOCH */
 };
@@ -123,8 +138,9 @@ enum shared_part {
 	SHARED_ERA,
 	SHARED_EPOCHS,
 	SHARED_HISTORY,
+	SHARED_READER,
 };
-enum { SHARED_PARTS = SHARED_HISTORY + 1 };
+enum { SHARED_PARTS = SHARED_READER + 1 };
 
 void shared_init(struct shared *shared, struct fleet *fleet);
 void shared_close(struct shared *shared);
@@ -137,6 +153,16 @@ int64_t shared_clock_error(const struct shared *shared, int64_t clock_us);
 /* Carries out one operation: the script of that name. Parts of the answer are counted: the
    caller's. */
 void shared_execute(struct shared *shared, struct store_op *op, const struct caller *caller);
+
+/* follow.lua and change.lua: the outcome, how long another reads, and the position. What is applied
+   is what change.lua is given; its policies' times are those of the scene. */
+struct shared_feed_answer {
+	enum change_outcome outcome;
+	int64_t left_us;
+	char position[SHARED_POSITION_MAX];
+};
+void shared_follow(struct shared *shared, const struct change_call *call, uint64_t life,
+		   struct shared_feed_answer *ret_answer);
 
 /* place.lua: the place, or -1, and whether it was the life's before. */
 int shared_place(struct shared *shared, const struct caller *caller, bool *ret_succeeds);
@@ -176,7 +202,19 @@ void shared_data_drop(const struct shared *shared, struct shared_data *data);
 int shared_leases(const struct shared *shared);
 int shared_slots(const struct shared *shared);
 
-/* Between the files of the store. A record vanishes, with what it counts. */
+/* Between the files of the store. */
+struct shared_key *shared_key_at(struct shared *shared, int number);
+uint64_t shared_fence_after(const struct shared_key *key, uint64_t known, int64_t now_us);
+void shared_claim_write(struct shared_key *key, int64_t now_us);
+void shared_failure_forget(struct shared_claim *claim);
+
+/* Whether an entry surely contains a row's change: prelude.lua has it. */
+bool shared_contains(const struct entry *entry, int64_t version, bool single_row);
+
+/* An epoch begins now, for all to hear. The moment it is given. */
+int64_t shared_begin_epoch(struct shared *shared, uint32_t keyspace, int64_t spread_us);
+
+/* A record vanishes, with what it counts. */
 void shared_entry_forget(struct shared_key *key);
 void shared_claim_forget(struct shared_claim *claim);
 

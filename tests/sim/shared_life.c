@@ -90,6 +90,9 @@ void shared_forget(struct shared *shared, enum shared_part part, int key)
 		data->history = 0;
 		data->history_built_us = 0;
 		break;
+	case SHARED_READER:
+		data->reader = (struct shared_reader){ 0 };
+		break;
 	}
 }
 

@@ -67,15 +67,19 @@ void shared_know_epoch(struct shared *shared, const char *keyspace, int64_t mome
 }
 
 /* Two that begin in one moment are two. */
-void shared_epoch(struct shared *shared, struct store_op *op)
+int64_t shared_begin_epoch(struct shared *shared, uint32_t keyspace, int64_t spread_us)
 {
-	uint32_t keyspace = op->key.keyspace->index;
-	struct epoch epoch = { shared_now(shared), op->length_us };
+	struct epoch epoch = { shared_now(shared), spread_us };
 	while (!epochs_add(&shared->data.epochs[keyspace], epoch))
 		epoch.moment_us++;
-	op->moment_us = epoch.moment_us;
 	fleet_tell(shared->fleet, &(struct tiding){ .kind = TIDING_EPOCH,
 						    .key = (int)keyspace,
 						    .told_us = epoch.moment_us,
 						    .spread_us = epoch.spread_us });
+	return epoch.moment_us;
+}
+
+void shared_epoch(struct shared *shared, struct store_op *op)
+{
+	op->moment_us = shared_begin_epoch(shared, op->key.keyspace->index, op->length_us);
 }

@@ -233,9 +233,13 @@ static void evict(struct trouble_source *source)
 {
 	double share = 0.1 + 0.5 * rng_unit(&source->rng);
 	struct shared_data *data = &source->fleet->shared.data;
+	struct shared_reader reader = data->reader;
 	uint32_t era = data->era;
 	shared_evict(&source->fleet->shared, &source->rng, share);
 	data->era = era; /* as with a failover */
+	/* Where a failover has lost changes, it takes the position to know which. */
+	if (scene_has(&source->fleet->scene, TROUBLE_FAILOVER))
+		data->reader = reader;
 	judge_on_epochs_kept(&source->fleet->judge);
 }
 
@@ -459,10 +463,10 @@ void troubles_init(struct troubles *troubles, struct fleet *fleet)
 	*troubles = (struct troubles){ 0 };
 	for (int i = 0; i < TROUBLE_COUNT; i++) {
 		struct trouble_source *source = &troubles->sources[i];
-		if (!scene_has(&fleet->scene, (enum trouble)i))
+		if (!scene_has(&fleet->scene, (enum trouble_kind)i))
 			continue;
 		source->fleet = fleet;
-		source->kind = (enum trouble)i;
+		source->kind = (enum trouble_kind)i;
 		scene_stream(&fleet->scene, STREAM_TROUBLE, (uint32_t)i, &source->rng);
 		next(source);
 	}

@@ -12,7 +12,7 @@
 struct fleet;
 struct trouble_source {
 	struct fleet *fleet;
-	enum trouble kind;
+	enum trouble_kind kind;
 	struct rng rng;
 	struct timer timer;
 	bool on;                    /* it lasts */

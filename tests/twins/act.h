@@ -22,6 +22,9 @@
 	X(PERMIT, permit, 140, "")                                                                 \
 	X(FREE, free, 50, "")                                                                      \
 	X(EPOCH, epoch, 40, "")                                                                    \
+	X(FOLLOW, follow, 40,                                                                      \
+	  "a daemon asks for the right to read the origin's log, or gives it back")                \
+	X(CHANGE, change, 130, "a daemon has changes of the log applied")                          \
 	X(CLOCK, clock, 30, "a daemon asks for the time")                                          \
 	X(PLACE, place, 70, "a daemon's heartbeat for its place")                                  \
 	X(EPOCHS, epochs, 20, "a daemon and the store tell each other their epochs")               \

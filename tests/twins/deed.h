@@ -19,3 +19,6 @@ struct deed {
 /* Draws the operation, its key included. `deed` has its daemon and chance. What is counted in it is
    the deed's. */
 void deed_draw(struct deed *deed, const struct act *act);
+
+/* A row's version, often at the edge of what one can be. */
+int64_t deed_draw_version(struct rng *rng);

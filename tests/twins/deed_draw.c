@@ -14,7 +14,7 @@ static const struct shared_key *stored(const struct deed *deed)
 #define PICK(rng, array)                                                                           \
 	(array)[rng_between(rng, 0, (int64_t)(sizeof(array) / sizeof(*(array))) - 1)]
 
-static int64_t draw_version(struct rng *rng)
+int64_t deed_draw_version(struct rng *rng)
 {
 	static const int64_t edges[] = {
 		0,
@@ -111,7 +111,7 @@ static void draw_want(struct deed *deed)
 	want->has_min_version = draw_chance(&deed->rng, 0.3);
 	if (!want->has_min_version)
 		return;
-	want->min_version = draw_version(&deed->rng);
+	want->min_version = deed_draw_version(&deed->rng);
 	if (key->has_entry && draw_chance(&deed->rng, 0.3))
 		want->min_version = key->entry.version;
 	if (key->has_entry && draw_chance(&deed->rng, 0.3))
@@ -127,12 +127,12 @@ static void draw_entry(struct deed *deed)
 	int64_t now_us = redis_store_now_us(deed->twins->daemons[deed->daemon]);
 	entry->absent = draw_chance(rng, 0.15);
 	entry->has_version = !entry->absent && draw_chance(rng, 0.8);
-	entry->version = entry->has_version ? draw_version(rng) : 0;
+	entry->version = entry->has_version ? deed_draw_version(rng) : 0;
 	entry->value = entry->absent || draw_chance(rng, 0.1) ? NULL : draw_value(rng);
 	entry->fence = draw_chance(rng, 0.8) ? claim->lease_fence : draw_fence(deed);
 	if (entry->fence == 0)
 		entry->fence = 1; /* no lease has fence 0 */
-	entry->covers = draw_chance(rng, 0.6) ? 0 : draw_version(rng);
+	entry->covers = draw_chance(rng, 0.6) ? 0 : deed_draw_version(rng);
 	entry->generated_at_us = now_us - rng_between(rng, -SECOND, 5 * SECOND);
 	entry->fresh_until_us = entry->generated_at_us + draw_length(rng);
 	entry->stale_until_us = entry->fresh_until_us + draw_length(rng) - 1;
@@ -211,6 +211,8 @@ static void draw(struct deed *deed, const struct act *act)
 		op->length_us = draw_chance(rng, 0.3) ? 0 : op->length_us;
 		return;
 	case ACT_WAIT:
+	case ACT_FOLLOW:
+	case ACT_CHANGE:
 	case ACT_CLOCK:
 	case ACT_PLACE:
 	case ACT_EPOCHS:

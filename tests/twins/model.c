@@ -77,3 +77,13 @@ void judge_on_forgotten(struct judge *judge, int key)
 {
 	(void)judge, (void)key;
 }
+
+void judge_on_epoch(struct judge *judge, int keyspace, const struct epoch *epoch)
+{
+	(void)judge, (void)keyspace, (void)epoch;
+}
+
+void judge_on_row_changed(struct judge *judge, int key, uint64_t floor, bool hard, int64_t version)
+{
+	(void)judge, (void)key, (void)floor, (void)hard, (void)version;
+}

@@ -18,6 +18,7 @@ enum {
 	ERA_LEN = 36,
 	EPOCH_LEN = 16,
 	HISTORY_LEN = 24,
+	READER_LEN = 26,
 };
 
 static const struct keys *names(const struct twins *twins)
@@ -68,17 +69,18 @@ static int64_t end_of(const char *name, size_t name_len)
 
 /* ---- keys -------------------------------------------------------------------------------- */
 
-static void print_entry(FILE *out, const struct entry *entry, int64_t value_len, int64_t ends_ms)
+static void print_entry(FILE *out, const struct entry *entry, bool overtaken, int64_t value_len,
+			int64_t ends_ms)
 {
 	fprintf(out,
 		"entry version=%d:%" PRId64 " fence=%" PRIu64 " covers=%" PRId64
 		" generated=%" PRId64 " fresh=%" PRId64 " stale=%" PRId64
 		" build=%u era=%u history=%" PRIx64 " definition=%" PRIu64
-		" absent=%d changed=%d own=%d bytes=%" PRId64 " ends=%" PRId64 "; ",
+		" absent=%d changed=%d own=%d overtaken=%d bytes=%" PRId64 " ends=%" PRId64 "; ",
 		entry->has_version, entry->version, entry->fence, entry->covers,
 		entry->generated_at_us, entry->fresh_until_us, entry->stale_until_us,
 		entry->build_us, entry->era, entry->history, entry->definition, entry->absent,
-		entry->changed, entry->own_times, value_len, ends_ms);
+		entry->changed, entry->own_times, overtaken, value_len, ends_ms);
 }
 
 static void print_real_entry(FILE *out, const struct keys *keys)
@@ -89,7 +91,8 @@ static void print_real_entry(FILE *out, const struct keys *keys)
 	if (!reply)
 		return;
 	if (record_decode(reply->str, reply->len, &entry, &value_len))
-		print_entry(out, &entry, value_len, end_of(keys->entry, keys->len));
+		print_entry(out, &entry, u16_at(bytes_of(reply) + 2) & 32, value_len,
+			    end_of(keys->entry, keys->len));
 	else
 		fputs("entry malformed; ", out);
 	freeReplyObject(reply);
@@ -97,8 +100,9 @@ static void print_real_entry(FILE *out, const struct keys *keys)
 
 /* Of what is over, nothing is said: neither side has to forget it at once. */
 struct claim_view {
-	bool waited, hard, stored;
+	bool waited, hard, stored, by_row;
 	uint64_t fence, floor, token, lease_fence;
+	int64_t floor_version; /* where it is by_row */
 	int64_t granted_at_us, lease_left_us, failed_left_us, ends_ms;
 	unsigned status, streak;
 	const char *text;
@@ -108,8 +112,11 @@ struct claim_view {
 static void print_claim(FILE *out, const struct claim_view *claim)
 {
 	bool is_held = claim->lease_left_us > 0, has_failed = claim->failed_left_us > 0;
-	fprintf(out, "claim fence=%" PRIu64 " floor=%" PRIu64 " hard=%d waited=%d stored=%d",
-		claim->fence, claim->floor, claim->hard, claim->waited, claim->stored);
+	fprintf(out,
+		"claim fence=%" PRIu64 " floor=%" PRIu64
+		" hard=%d waited=%d stored=%d by_row=%d:%" PRId64,
+		claim->fence, claim->floor, claim->hard, claim->waited, claim->stored,
+		claim->by_row, claim->by_row ? claim->floor_version : 0);
 	if (is_held)
 		fprintf(out, " token=%" PRIx64 " lease=%" PRIu64 " since=%" PRId64 " left=%" PRId64,
 			claim->token, claim->lease_fence, claim->granted_at_us,
@@ -131,6 +138,8 @@ static void print_real_claim(FILE *out, const struct keys *keys, int64_t now_us)
 		.waited = u16_at(at + 2) & 1,
 		.hard = u16_at(at + 2) & 2,
 		.stored = u16_at(at + 2) & 8,
+		.by_row = u16_at(at + 2) & 4,
+		.floor_version = (int64_t)record_get_u64(at + 84),
 		.fence = record_get_u64(at + 8),
 		.floor = record_get_u64(at + 16),
 		.token = record_get_u64(at + 24),
@@ -154,7 +163,7 @@ static void print_sim_key(FILE *out, const struct shared_key *key, int64_t now_u
 	const struct shared_claim *claim = &key->claim;
 	const struct value *value = key->entry.value, *text = claim->failure.text;
 	if (key->has_entry && !shared_has_ended(key->entry_ends_us, now_us))
-		print_entry(out, &key->entry, value ? (int64_t)value->len : -1,
+		print_entry(out, &key->entry, key->overtaken, value ? (int64_t)value->len : -1,
 			    key->entry_ends_us / 1000);
 	if (!claim->exists || shared_has_ended(claim->ends_us, now_us))
 		return;
@@ -162,6 +171,8 @@ static void print_sim_key(FILE *out, const struct shared_key *key, int64_t now_u
 				 .waited = claim->waited,
 				 .hard = claim->hard,
 				 .stored = claim->stored,
+				 .by_row = claim->by_row,
+				 .floor_version = claim->floor_version,
 				 .fence = claim->fence,
 				 .floor = claim->floor,
 				 .token = claim->token,
@@ -327,6 +338,26 @@ static void print_sim_beat_and_era(FILE *out, const struct twins *twins)
 			data->history_built_us);
 }
 
+static void print_real_reader(FILE *out, const struct twins *twins)
+{
+	redisReply *reply = get(names(twins)->feed, strlen(names(twins)->feed), READER_LEN);
+	if (!reply)
+		return;
+	const unsigned char *at = bytes_of(reply);
+	fprintf(out, " reader=%" PRIx64 " until=%" PRId64 " length=%" PRId64 " position=%.*s",
+		record_get_u64(at + 2), real_at(at + 10), real_at(at + 18),
+		(int)(reply->len - READER_LEN), reply->str + READER_LEN);
+	freeReplyObject(reply);
+}
+
+static void print_sim_reader(FILE *out, const struct twins *twins)
+{
+	const struct shared_reader *reader = &twins->shared->data.reader;
+	if (reader->exists)
+		fprintf(out, " reader=%" PRIx64 " until=%" PRId64 " length=%" PRId64 " position=%s",
+			reader->token, reader->until_us, reader->length_us, reader->position);
+}
+
 static void compare_epochs(struct twins *twins)
 {
 	struct pair pair;
@@ -363,6 +394,8 @@ void stock_compare(struct twins *twins)
 	print_sim_places(pair.sim, twins);
 	print_real_beat_and_era(pair.real, twins);
 	print_sim_beat_and_era(pair.sim, twins);
+	print_real_reader(pair.real, twins);
+	print_sim_reader(pair.sim, twins);
 	pair_compare(&pair, twins, "what the fleet shares");
 	compare_epochs(twins);
 }
@@ -391,7 +424,7 @@ void stock_forget(struct twins *twins, const struct act *act)
 		[SHARED_PERMITS] = keys->permits, [SHARED_PLACES] = keys->places,
 		[SHARED_HOLDERS] = keys->holders, [SHARED_BEAT] = keys->beat,
 		[SHARED_ERA] = keys->era,         [SHARED_EPOCHS] = keys->epochs,
-		[SHARED_HISTORY] = keys->history,
+		[SHARED_HISTORY] = keys->history, [SHARED_READER] = keys->feed,
 	};
 	const char *name = part == SHARED_ENTRY   ? keys->entry
 			   : part == SHARED_CLAIM ? keys->claim
@@ -431,6 +464,8 @@ int64_t stock_edge(const struct twins *twins, struct rng *rng)
 		data->era_seen_us + 10 * SECOND,
 		data->history_built_us + SECOND,
 		data->history_built_us + 10 * SECOND,
+		data->reader.until_us,
+		key->overtaken ? key->entry.generated_at_us + SECOND : 0,
 	};
 	return edges[rng_between(rng, 0, (int64_t)(sizeof(edges) / sizeof(*edges)) - 1)];
 }

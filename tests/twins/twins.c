@@ -50,7 +50,7 @@ void twins_note(const struct twins *twins, const char *format, ...)
 
 static void print_tiding(FILE *out, const struct twins *twins, const struct tiding *tiding)
 {
-	static const char *const names[] = { "settled", "changed", "beat" };
+	static const char *const names[] = { "settled", "changed", "row", "beat" };
 	if (tiding->kind == TIDING_EPOCH) {
 		fprintf(out, "epoch %s at=%" PRId64 " spread=%" PRId64 "; ",
 			twins->scene.policies[tiding->key].name, tiding->told_us,
@@ -62,6 +62,8 @@ static void print_tiding(FILE *out, const struct twins *twins, const struct tidi
 		fprintf(out, " at=%" PRId64, tiding->told_us);
 	else
 		fprintf(out, " key=%s hard=%d", twins->scene.keys[tiding->key].bytes, tiding->hard);
+	if (tiding->kind == TIDING_ROW)
+		fprintf(out, " tells=%d version=%" PRId64, tiding->has_version, tiding->version);
 	fputs("; ", out);
 }
 
@@ -82,19 +84,24 @@ static void print_message(FILE *out, const struct heard *heard)
 			(int)message.keyspace_len, message.keyspace, message.moment_us,
 			message.spread_us);
 		return;
-	case MESSAGE_ROW: /* the simulated store has no log of changes */
 	case MESSAGE_FOREIGN:
 		fputs("foreign; ", out);
 		return;
 	case MESSAGE_SETTLED:
 	case MESSAGE_CHANGED:
+	case MESSAGE_ROW:
 		break;
 	}
 	while (message.keys_count > 0) {
 		struct message_key key = message_next(&message);
-		fprintf(out, "%s fence=%" PRIu64 " key=%.*s hard=%d; ",
-			message.kind == MESSAGE_SETTLED ? "settled" : "changed", key.fence,
-			(int)key.len, key.bytes, key.hard);
+		fprintf(out, "%s fence=%" PRIu64 " key=%.*s hard=%d",
+			message.kind == MESSAGE_SETTLED   ? "settled"
+			: message.kind == MESSAGE_CHANGED ? "changed"
+							  : "row",
+			key.fence, (int)key.len, key.bytes, key.hard);
+		if (message.kind == MESSAGE_ROW)
+			fprintf(out, " tells=%d version=%" PRId64, key.has_version, key.version);
+		fputs("; ", out);
 	}
 }
 
@@ -222,6 +229,10 @@ bool twins_do(struct twins *twins, const struct act *act)
 	case ACT_FREE:
 	case ACT_EPOCH:
 		deeds_do(twins, act);
+		break;
+	case ACT_FOLLOW:
+	case ACT_CHANGE:
+		feeds_do(twins, act);
 		break;
 	case ACT_CLOCK:
 	case ACT_PLACE:

@@ -8,6 +8,7 @@
  *   twins.c   acts, time, what is heard
  *   deeds.c   operations (deed.h)
  *   chores.c  what daemons do for themselves: time, place, trust, amends
+ *   feeds.c   the origin's log of changes: who reads it, what is applied
  *   stock.c   what is stored
  *
  * Answers are compared as text, so that a difference can be read.
@@ -45,6 +46,7 @@ struct twins {
 	struct amends amends[TWINS_DAEMONS_MAX]; /* as the simulated daemons have them */
 	bool told_by_daemons;                    /* a listener has been told */
 	unsigned learned;                        /* by verb: the server surely knows its script */
+	int positions;                           /* of the log's reader, so far */
 	bool traced;
 
 	bool differs;
@@ -77,6 +79,7 @@ void twins_note(const struct twins *twins, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 void deeds_do(struct twins *twins, const struct act *act);
+void feeds_do(struct twins *twins, const struct act *act);
 void chores_do(struct twins *twins, const struct act *act);
 void chores_clock(struct twins *twins, int daemon);
 void chores_start(struct twins *twins, int daemon);
