@@ -129,6 +129,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return EXIT_CONFIG;
 	log_open(STDERR_FILENO, config->log_level, config->log_format);
+	log_hide_keys(config->log_keys == LOG_KEYS_HASHED, config->log_salt);
 	code = options.check ? check(&options, config) : daemon_run(config);
 	config_free(config);
 	return code;

@@ -230,6 +230,8 @@ static void check_config(const struct scope *scope, void *object)
 /* ---- the keys -------------------------------------------------------------------------------- */
 
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
+static const char *const key_forms[] = { "plain", "hashed", NULL };
+static const char *const own_levels[] = { "inherit", "error", "warning", "info", "debug", NULL };
 static const char *const formats[] = { "text", "json", NULL };
 static const char *const on_changes[] = { "ignore", "refresh", "expire", "invalidate", NULL };
 static const char *const no[] = { "false", NULL };
@@ -326,6 +328,13 @@ static const struct schema feed_schema = SCHEMA(feed_fields, feed_policy, NULL);
 static const struct field log_fields[] = {
 	CHOICE("level", config, log_level, levels, LIVE, DEFAULT("info"),
 	       HELP("The least important events that are logged.")),
+	CHOICE("keys", config, log_keys, key_forms, LIVE, DEFAULT("plain"),
+	       HELP("How keys are logged: `plain`, or `hashed`: the keyspace, and a number that "
+		    "stands for the arguments. What PostgreSQL says of an error may still quote "
+		    "them.")),
+	TEXT("salt", config, log_salt, LIVE, SECRET, RANGE(1, 256), FORM("a text"),
+	     HELP("What the numbers of hashed keys depend on: the same on all hosts, so that their "
+		  "logs can be compared, and known to nobody who may only read those.")),
 	CHOICE("format", config, log_format, formats, LIVE, DEFAULT("text"),
 	       HELP("One line an event, on stderr: `text` is key=value pairs, `json` an object.")),
 };
@@ -413,6 +422,9 @@ static const struct field keyspace_fields[] = {
 		 RANGE(100 * UNITS_MS, UNITS_HOUR),
 		 HELP("How long a daemon holds the right to build a key without renewing it: after "
 		      "that, a crashed one is taken over from. auto: by how long builds take.")),
+	CHOICE("log", policy, log_level, own_levels, DEFAULT("inherit"),
+	       HELP("The least important events of its keys that are logged (`info` has one for "
+		    "each build). inherit: as log.level says.")),
 	DURATION("changeover", policy, changeover_us, DEFAULT("auto"), OR_WORD("auto"),
 		 RANGE(UNITS_MS, UNITS_DAY),
 		 HELP("Over which time the values of a query that has changed are built anew, one "

@@ -12,6 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/log_line.h"
 
 static_assert(LOG_LINE_MAX <= PIPE_BUF, "a pipe takes a line whole or not at all");
@@ -23,6 +26,8 @@ static struct {
 	enum log_format format;
 	bool is_journal;
 	bool is_socket;
+	bool hides_keys;
+	uint64_t salt;
 	uint64_t lost;          /* lines since the last one that got through */
 	struct log_site *sites; /* that have ever suppressed something */
 	char line[LOG_LINE_MAX];
@@ -57,9 +62,22 @@ void log_open(int fd, enum log_level level, enum log_format format)
 	pthread_mutex_unlock(&the_log.lock);
 }
 
+void log_hide_keys(bool hidden, const char *salt)
+{
+	pthread_mutex_lock(&the_log.lock);
+	the_log.hides_keys = hidden;
+	the_log.salt = salt ? XXH3_64bits(salt, strlen(salt)) : 0;
+	pthread_mutex_unlock(&the_log.lock);
+}
+
 bool log_enabled(enum log_level level)
 {
 	return level <= the_log.level;
+}
+
+bool log_enabled_for(enum log_level level, unsigned own_level)
+{
+	return own_level > 0 ? level <= own_level - 1 : log_enabled(level);
 }
 
 static int64_t clock_us(clockid_t clock)
@@ -118,6 +136,8 @@ static bool write_line(enum log_level level, const struct log_field *fields, siz
 		.fields_count = fields_count,
 		.suppressed = suppressed,
 		.lost = the_log.lost,
+		.hides_keys = the_log.hides_keys,
+		.salt = the_log.salt,
 	};
 	size_t len = log_line_write(&record, the_log.format, the_log.line);
 	if (!write_now(the_log.line, len)) {

@@ -33,7 +33,7 @@ enum {
 	LOG_SITE_BURST = 20,  /* lines of one place in the source, a second */
 };
 
-enum log_field_type { LOG_FIELD_TEXT, LOG_FIELD_INT, LOG_FIELD_UINT, LOG_FIELD_MS };
+enum log_field_type { LOG_FIELD_TEXT, LOG_FIELD_KEY, LOG_FIELD_INT, LOG_FIELD_UINT, LOG_FIELD_MS };
 
 /* Made by the macros below; borrows its key and text for the call. */
 struct log_field {
@@ -57,6 +57,10 @@ static inline struct log_field log_field_text(const char *key, const char *text)
 /* `size` bytes, which may be anything. */
 #define LOG_BYTES(name, value, size)                                                               \
 	((struct log_field){ .key = name, .type = LOG_FIELD_TEXT, .text = value, .len = size })
+/* The bytes of a client's key: where keys are to be hidden (log_hide_keys), its keyspace and a
+   number that stands for the rest. */
+#define LOG_KEY(name, value, size)                                                                 \
+	((struct log_field){ .key = name, .type = LOG_FIELD_KEY, .text = value, .len = size })
 #define LOG_INT(name, value)                                                                       \
 	((struct log_field){ .key = name, .type = LOG_FIELD_INT, .number = value })
 #define LOG_UINT(name, value)                                                                      \
@@ -75,9 +79,11 @@ struct log_site {
 	bool listed;
 };
 
-#define LOG_AT(at_level, name, ...)                                                                \
+#define LOG_AT(at_level, name, ...) LOG_IF(log_enabled(at_level), at_level, name, ##__VA_ARGS__)
+
+#define LOG_IF(wanted, at_level, name, ...)                                                        \
 	do {                                                                                       \
-		if (log_enabled(at_level)) {                                                       \
+		if (wanted) {                                                                      \
 			static struct log_site log_site_here_ = { .event = name };                 \
 			const struct log_field log_fields_here_[] = { LOG_TEXT("event", name),     \
 								      ##__VA_ARGS__ };             \
@@ -95,8 +101,16 @@ struct log_site {
  * to stderr as text, from level info. Again at a reload, on the same thread as before. */
 void log_open(int fd, enum log_level level, enum log_format format);
 
+/* Whether keys are hidden from now on. Equal keys under an equal salt have equal numbers, on all
+ * hosts, so that events can be put together; who has the salt can find out whether a key that he
+ * thinks of is meant (XXH3 is no cryptographic hash). */
+void log_hide_keys(bool hidden, const char *salt);
+
 /* Whether events of that level are written. */
 bool log_enabled(enum log_level level);
+
+/* The same for an event of a keyspace with a level of its own (struct policy, log_level). */
+bool log_enabled_for(enum log_level level, unsigned own_level);
 
 /* Tells what is still suppressed of each place, at most one line each: before the end, and now and
  * then, or the last count of a burst stays untold. */

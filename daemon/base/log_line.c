@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <time.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "proto/utf8.h"
 
 enum {
@@ -20,6 +23,8 @@ struct line {
 	enum log_format format;
 	bool is_first;
 	bool is_cut;
+	bool hides_keys;
+	uint64_t salt;
 };
 
 static void put_bytes(struct line *line, const char *bytes, size_t len)
@@ -146,6 +151,22 @@ static void put_ms(struct line *line, int64_t us)
 		   (unsigned)(size % 1000));
 }
 
+/* KEYSPACE:#NUMBER */
+static void put_hidden(struct line *line, const struct log_field *field, uint64_t salt)
+{
+	char text[LOG_VALUE_MAX];
+	const char *colon = field->text ? memchr(field->text, ':', field->len) : NULL;
+	size_t head = colon ? (size_t)(colon - field->text) : field->len;
+	if (!colon || head > sizeof(text) - 32) {
+		put_text(line, field->text, head < field->len ? head : field->len);
+		return;
+	}
+	memcpy(text, field->text, head);
+	int tail = snprintf(text + head, sizeof(text) - head, ":#%016" PRIx64,
+			    XXH3_64bits_withSeed(field->text, field->len, salt));
+	put_text(line, text, head + (size_t)tail);
+}
+
 static void put_field(struct line *line, const struct log_field *field)
 {
 	if (line->len + strlen(field->key) + TAIL_MAX > line->limit) {
@@ -154,6 +175,12 @@ static void put_field(struct line *line, const struct log_field *field)
 	}
 	put_key(line, field->key);
 	switch (field->type) {
+	case LOG_FIELD_KEY:
+		if (line->hides_keys) {
+			put_hidden(line, field, line->salt);
+			return;
+		}
+		__attribute__((fallthrough));
 	case LOG_FIELD_TEXT:
 		put_text(line, field->text, field->len);
 		return;
@@ -205,6 +232,8 @@ size_t log_line_write(const struct log_record *record, enum log_format format,
 		.limit = LOG_LINE_MAX - TAIL_MAX,
 		.format = format,
 		.is_first = true,
+		.hides_keys = record->hides_keys,
+		.salt = record->salt,
 	};
 	if (record->has_priority)
 		put_format(&line, "<%d>", priorities[record->level]);

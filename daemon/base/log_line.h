@@ -11,6 +11,8 @@ struct log_record {
 	size_t fields_count;
 	uint64_t suppressed; /* told if not 0 */
 	uint64_t lost;       /* told if not 0 */
+	bool hides_keys;     /* LOG_FIELD_KEY: all but the keyspace is a number … */
+	uint64_t salt;       /* … that depends on this */
 };
 
 /* Writes the record as one line that ends in a newline (and no NUL), whatever bytes are in it, and

@@ -15,6 +15,7 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+enum log_keys { LOG_KEYS_PLAIN, LOG_KEYS_HASHED };
 
 /* What a change of its rows does to a value. */
 enum on_change {
@@ -55,6 +56,7 @@ struct policy {
 	int64_t lease_us; /* how long a lease lasts unless it is renewed; 0: by the build times */
 	int64_t changeover_us; /* over which time values of a changed query go; 0: by fresh_us */
 	enum on_change on_change;
+	unsigned log_level; /* of events of its keys: 0 as all others, else enum log_level and 1 */
 	struct value *default_value; /* owned reference; the static degraded value, or NULL */
 	struct batch_policy batch;
 	/* Where the keyspace stands in the file, for messages at run time. */
@@ -125,6 +127,8 @@ struct config {
 	struct limits_policy limits;
 	enum log_level log_level;
 	enum log_format log_format;
+	enum log_keys log_keys;
+	char *log_salt;           /* owned; or NULL */
 	struct policy *keyspaces; /* owned array */
 	size_t keyspaces_count;
 	struct access_rule *access; /* owned array; none: everyone may do everything */

@@ -205,7 +205,7 @@ void building_begin(struct engine *engine, struct batch *batch, int64_t now_us,
 		ENGINE_COUNT(engine, batch->keyspace, builds);
 		durations_add(&batch->keyspace->account.queue_times, now_us - flight->wanted_at_us);
 		flight->build_seq = ++engine->seq;
-		flight->result.generated_at_us = now_us;
+		flight->result.generated_at_us = flight->begun_at_us = now_us;
 		flight->definition = batch->keyspace->definition;
 		flight->build = (struct build){
 			.key = flight->key,
@@ -251,6 +251,7 @@ static void miss(struct engine *engine, struct batch *batch, int64_t now_us,
 		struct flight *flight = container_of(node, struct flight, link);
 		flight_move(flight, FLIGHT_PERMITTING);
 		flight->build_seq = 0;
+		flight->begun_at_us = 0;
 		value_unref(flight->build.text);
 		flight->build.text = NULL;
 	}

@@ -156,6 +156,8 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 		       struct effects *effects)
 {
 	tenure_begin(engine, flight, now_us);
+	flight->leased_at_us = now_us;
+	flight->lease_took_us = now_us - flight->op.sent_at_us;
 	flight->fence = flight->op.fence;
 	if (!flight->away)
 		flight->asked_anew_us = 0;
@@ -238,6 +240,7 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 		if (op->outcome == STORE_DONE || flight->floor < op->floor)
 			flight->floor = op->floor;
 	}
+	flight->begun_at_us = 0;
 	bool again = flight->hold_next && !flight->stop &&
 		     (flight->goes_apart || !flight_is_background(flight, now_us));
 	if (flight->hold_next && !again)

@@ -83,11 +83,13 @@ struct flight {
 	int64_t last_deadline_us; /* no waiter's deadline is later */
 	int64_t created_at_us;
 	int64_t wanted_at_us; /* when it was known that it has to build */
-	uint32_t holds;       /* times it was HELD: the intervals grow */
-	bool alone;           /* its batch failed, perhaps by another's fault: on no other */
-	bool stop;            /* the engine stops: take every early way out */
-	bool looks_only;      /* not to build, as long as nobody waits */
-	bool is_postponed;    /* HELD, since what its waiter asks for was not there lately */
+	int64_t leased_at_us, lease_took_us;
+	int64_t begun_at_us; /* its build; 0: none since it last settled */
+	uint32_t holds;      /* times it was HELD: the intervals grow */
+	bool alone;          /* its batch failed, perhaps by another's fault: on no other */
+	bool stop;           /* the engine stops: take every early way out */
+	bool looks_only;     /* not to build, as long as nobody waits */
+	bool is_postponed;   /* HELD, since what its waiter asks for was not there lately */
 
 	/* Order against requests: numbers of the engine's one sequence; 0: not yet. */
 	uint64_t load_seq;   /* when the last load was sent */

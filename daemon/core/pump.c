@@ -91,9 +91,29 @@ static void dispatch(struct pump *pump, struct event *event)
 	arm(pump);
 }
 
+static void tell_regeneration(struct pump *pump, const struct flight *flight)
+{
+	const struct near_entry *ne = near_find(&pump->engine->near, &flight->key);
+	int64_t built_at_us = flight->op.sent_at_us,
+		waited_us = flight->leased_at_us - flight->lease_took_us - flight->wanted_at_us;
+	pump->host.regenerated(
+		pump->host.impl,
+		&(struct regeneration){
+			.flight = flight,
+			.before = ne ? &ne->entry : NULL,
+			.queue_us = waited_us + flight->begun_at_us - flight->leased_at_us,
+			.lease_us = flight->lease_took_us,
+			.build_us = built_at_us - flight->begun_at_us,
+			.save_us = now(pump) - built_at_us,
+		});
+}
+
 static void on_store_done(struct store_op *op)
 {
 	struct flight *flight = container_of(op, struct flight, op);
+	if (flight->begun_at_us != 0 && flight->state == FLIGHT_SETTLING &&
+	    flight->pump->host.regenerated)
+		tell_regeneration(flight->pump, flight);
 	dispatch(flight->pump, &(struct event){ .type = EVENT_STORE, .flight = flight });
 }
 

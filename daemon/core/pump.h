@@ -22,6 +22,16 @@
 #include "core/request.h"
 #include "core/store.h"
 
+/* One build, and what came of it, when the store has been told. */
+struct regeneration {
+	const struct flight *flight; /* borrowed for the call: key, cause, fence, build, op */
+	const struct entry *before;  /* what this daemon had of the key; NULL: nothing */
+	int64_t queue_us;            /* waited for room and a permit */
+	int64_t lease_us;            /* waited for the lease */
+	int64_t build_us;            /* waited for the origin */
+	int64_t save_us;             /* waited for the store to take it */
+};
+
 /* What the pump needs of the program around it. */
 struct pump_host {
 	void *impl;
@@ -36,6 +46,9 @@ struct pump_host {
 	/* The pump has stopped: nothing of it is under way any more. Called once, after pump_stop.
 	 */
 	void (*stopped)(void *impl);
+
+	/* A build is over. NULL: nobody cares. */
+	void (*regenerated)(void *impl, const struct regeneration *regeneration);
 };
 
 struct pump {

@@ -17,6 +17,7 @@
 #include "ops/follower.h"
 #include "ops/hot_keys.h"
 #include "ops/metrics.h"
+#include "ops/regeneration.h"
 #include "ops/reload.h"
 #include "ops/service.h"
 #include "ops/stats.h"
@@ -368,7 +369,8 @@ static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t see
 	struct store store = stores_iface(&daemon->stores);
 	struct origin pool = pool_origin(daemon->pool);
 	pump_init(&daemon->pump, daemon->engine, &store, &pool,
-		  &(struct pump_host){ daemon, host_now_us, host_wake_at, host_stopped });
+		  &(struct pump_host){ daemon, host_now_us, host_wake_at, host_stopped,
+				       regeneration_log });
 	struct store_listener listener = pump_listener(&daemon->pump);
 	stores_listen(&daemon->stores, &listener);
 	stores_define(&daemon->stores, config, false);

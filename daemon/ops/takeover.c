@@ -99,6 +99,7 @@ static void take_rest(const struct takeover *parts, const struct config *next)
 			  &(struct access_rules){ next->access, next->access_count });
 	*parts->limits = takeover_server_limits(next, parts->descriptors);
 	log_open(STDERR_FILENO, next->log_level, next->log_format);
+	log_hide_keys(next->log_keys == LOG_KEYS_HASHED, next->log_salt);
 }
 
 const char *takeover_do(const struct takeover *parts, const struct config *before,

@@ -381,12 +381,16 @@ static void pool_on_freed(struct conn *conn)
 static void pool_log_failure(const struct build *build)
 {
 	const struct value *text = build->text;
+	if (!log_enabled_for(LOG_LEVEL_WARNING, build->key.keyspace->policy->log_level))
+		return;
 	if (build->outcome == BUILD_FAILED)
-		log_warning("build.failed", LOG_BYTES("key", build->key.bytes, build->key.len),
-			    LOG_BYTES("why", text ? text->bytes : "", text ? text->len : 0));
+		LOG_IF(true, LOG_LEVEL_WARNING, "build.failed",
+		       LOG_KEY("key", build->key.bytes, build->key.len),
+		       LOG_BYTES("why", text ? text->bytes : "", text ? text->len : 0));
 	else if (build->outcome == BUILD_APART && text)
-		log_warning("batch.apart", LOG_BYTES("key", build->key.bytes, build->key.len),
-			    LOG_BYTES("why", text->bytes, text->len));
+		LOG_IF(true, LOG_LEVEL_WARNING, "batch.apart",
+		       LOG_KEY("key", build->key.bytes, build->key.len),
+		       LOG_BYTES("why", text->bytes, text->len));
 }
 
 static void pool_hand_back(struct pool *pool)

@@ -222,7 +222,7 @@ void node_start(struct node *node)
 	struct store store = fallback_iface(&node->fallback);
 	struct origin origin = server_iface(node);
 	pump_init(&node->pump, node->engine, &store, &origin,
-		  &(struct pump_host){ node, host_now, host_wake_at, host_stopped });
+		  &(struct pump_host){ node, host_now, host_wake_at, host_stopped, NULL });
 	node->state = NODE_UP;
 	trace(node->fleet, "node=%d ev=start life=%" PRIx64, node->number, node->life);
 	post_begin(&node->post);

@@ -225,7 +225,7 @@ void rpc_world_open(struct rpc_world *world)
 	struct store store = memory_store_iface(world->memory);
 	struct origin origin = { .impl = world, .build = origin_build, .cancel = origin_cancel };
 	pump_init(&world->pump, world->engine, &store, &origin,
-		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped });
+		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped, NULL });
 	cr_assert_eq(server_open(&world->server,
 				 &(struct server_options){ .loop = &world->loop,
 							   .listen_fd = -1,

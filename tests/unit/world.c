@@ -278,7 +278,7 @@ void world_open(struct world *world)
 	struct store store = { world, store_submit };
 	struct origin origin = { .impl = world, .build = origin_build, .cancel = origin_cancel };
 	pump_init(&world->pump, world->engine, &store, &origin,
-		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped });
+		  &(struct pump_host){ world, host_now, host_wake_at, host_stopped, NULL });
 }
 
 void world_close(struct world *world)
