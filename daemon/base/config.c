@@ -222,6 +222,10 @@ static void check_config(const struct scope *scope, void *object)
 		scope_error(scope, "origin",
 			    "standby is true, but with store.url \"none\" nothing keeps what a "
 			    "build of a standby must have seen; expected a Redis");
+	if (scope_good(scope, "keyspaces") && follows && config->origin.pooler && !config->feed.dsn)
+		scope_error(scope, "origin",
+			    "has a pooler, which passes no word of changes on, and a keyspace has "
+			    "on_change; expected a feed.dsn that leads to PostgreSQL itself");
 	if (scope_good(scope, "keyspaces") && config->keyspaces_count == 0)
 		scope_warning(scope, "keyspaces",
 			      "is empty: every request will be answered with unknown_keyspace");
@@ -234,7 +238,6 @@ static const char *const key_forms[] = { "plain", "hashed", NULL };
 static const char *const own_levels[] = { "inherit", "error", "warning", "info", "debug", NULL };
 static const char *const formats[] = { "text", "json", NULL };
 static const char *const on_changes[] = { "ignore", "refresh", "expire", "invalidate", NULL };
-static const char *const no[] = { "false", NULL };
 static const char *const no_items[] = { "[]", NULL };
 
 static const struct field listen_fields[] = {
@@ -286,7 +289,12 @@ static const struct field origin_fields[] = {
 	     HELP("Whether `dsn` leads to a standby, or may. Its builds lag behind the log of "
 		  "changes (`feed.dsn`, on the primary): those that have not seen a change are "
 		  "stale.")),
-	LATER("pooler", ACCEPTS(no), HELP("it will say that the origin is behind PgBouncer")),
+	BOOL("pooler", origin_policy, pooler, DEFAULT("false"),
+	     HELP("PgBouncer, or the like, stands before PostgreSQL and gives out its connections "
+		  "by "
+		  "the transaction. Builds then are transactions of their own, without prepared "
+		  "statements or settings that last; the log of changes takes a feed.dsn past "
+		  "it.")),
 };
 static const struct schema origin_schema = SCHEMA(origin_fields, origin_policy, NULL);
 

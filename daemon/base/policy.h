@@ -84,6 +84,7 @@ struct origin_policy {
 	int concurrency;     /* statements at once, over the fleet */
 	double budget_per_s; /* builds started per second, over the fleet */
 	int fleet;           /* daemons that share the budget */
+	bool pooler;         /* a PgBouncer stands before it */
 	int64_t build_timeout_us;
 	bool standby; /* builds read one, which may lag behind the log of changes */
 };

@@ -252,7 +252,13 @@ static void conn_on_answered(struct conn *conn)
 {
 	struct exchange *exchange = &conn->exchange;
 	struct trouble trouble;
+	bool broken = false;
 
+	if (exchange_clean(exchange, &conn->server, conn->session.pg, &broken)) {
+		if (broken || session_flush(&conn->session) < 0)
+			conn_break_saying(conn, PQerrorMessage(conn->session.pg));
+		return;
+	}
 	if (conn->state == CONN_CANCELLING) {
 		conn_end_cancelled(conn);
 		return;
@@ -373,6 +379,7 @@ int conn_open(const struct conn_config *config, struct conn **ret_conn)
 		return -1;
 	conn->config = config;
 	conn->state = CONN_CONNECTING;
+	conn->server.is_pooled = config->is_pooled;
 	conn->server.prepared = conn->prepared;
 	conn->server.current = config->statements;
 	list_node_init(&conn->node);

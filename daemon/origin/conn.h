@@ -89,6 +89,7 @@ struct conn_events {
 struct conn_config {
 	uv_loop_t *loop; /* borrowed */
 	const char *dsn; /* borrowed */
+	bool is_pooled;  /* a pooler answers there: exchange.h */
 	struct exchange_locks locks;
 	int64_t connect_timeout_ms;
 	int64_t idle_ms;                     /* an idle connection is kept so long */

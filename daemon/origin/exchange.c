@@ -10,10 +10,17 @@
 #include "origin/chain.h"
 #include "origin/eviction.h"
 #include "origin/outcome.h"
+#include "origin/session.h"
 #include "origin/statements.h"
 
 /* A generation that no statement has: what is prepared under the name must go. */
 #define PREPARED_OUTDATED UINT32_MAX
+
+static void forget_steps(struct exchange *exchange)
+{
+	exchange->steps_count = exchange->steps_done = 0;
+	exchange->syncs_count = exchange->syncs_done = 0;
+}
 
 void exchange_begin(struct exchange *exchange, struct exchange_session *session, PGconn *pg,
 		    struct statement *statement, struct build *build)
@@ -26,7 +33,7 @@ void exchange_begin(struct exchange *exchange, struct exchange_session *session,
 	exchange->has_answer = exchange->has_trouble = false;
 	exchange->doubted = exchange->evicted = 0;
 	exchange->has_evicted = false;
-	exchange->steps_count = exchange->steps_done = 0;
+	forget_steps(exchange);
 }
 
 int64_t exchange_timeout_ms(const struct exchange *exchange)
@@ -72,23 +79,30 @@ struct build *exchange_end(struct exchange *exchange)
 	statement_unref(exchange->statement);
 	exchange->statement = NULL;
 	exchange->build = NULL;
-	exchange->steps_count = exchange->steps_done = 0;
+	forget_steps(exchange);
 	return build;
 }
 
 /* --- sending --- */
 
-static bool send_step(struct exchange *exchange, PGconn *pg, enum exchange_step step, int sent)
+static bool send_sync(struct exchange *exchange, PGconn *pg)
+{
+	exchange->syncs_count++;
+	return PQpipelineSync(pg);
+}
+
+static bool send_step(struct exchange *exchange, const struct exchange_session *session, PGconn *pg,
+		      enum exchange_step step, int sent)
 {
 	CHECK(exchange->steps_count < EXCHANGE_STEPS_MAX);
 	exchange->steps[exchange->steps_count++] = step;
-	return sent && PQpipelineSync(pg);
+	return sent && (session->is_pooled || send_sync(exchange, pg));
 }
 
-static bool send_sql(struct exchange *exchange, PGconn *pg, enum exchange_step step,
-		     const char *sql)
+static bool send_sql(struct exchange *exchange, const struct exchange_session *session, PGconn *pg,
+		     enum exchange_step step, const char *sql)
 {
-	return send_step(exchange, pg, step,
+	return send_step(exchange, session, pg, step,
 			 PQsendQueryParams(pg, sql, 0, NULL, NULL, NULL, NULL, 0));
 }
 
@@ -105,7 +119,7 @@ static bool send_drop(struct exchange *exchange, struct exchange_session *sessio
 	statement_name(index, name);
 	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
 	session->prepared[index] = 0;
-	return send_sql(exchange, pg, step, sql);
+	return send_sql(exchange, session, pg, step, sql);
 }
 
 /* One of what was prepared for queries that have changed or gone since: one a work, so that none
@@ -124,6 +138,29 @@ static bool send_stray(struct exchange *exchange, struct exchange_session *sessi
 	return true;
 }
 
+static bool send_system(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
+{
+	session->asked_system = true;
+	return send_step(exchange, session, pg, STEP_SYSTEM,
+			 PQsendQueryParams(pg, GUARD_SYSTEM_SQL, 0, NULL, NULL, NULL, NULL, 1));
+}
+
+/* What goes before any statement of ours behind a pooler, and ends with its transaction. Which
+ * system this is, is asked each time: the server may be another. */
+static bool send_begin(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
+{
+	char sql[64];
+
+	snprintf(sql, sizeof(sql), "SET LOCAL statement_timeout = %" PRId64,
+		 exchange_timeout_ms(exchange));
+	return send_sql(exchange, session, pg, STEP_BEGIN, "BEGIN") &&
+	       send_sql(exchange, session, pg, STEP_TIMEOUT, sql) &&
+	       (PQserverVersion(pg) < 140000 ||
+		send_sql(exchange, session, pg, STEP_SETTING,
+			 "SET LOCAL client_connection_check_interval = '1s'")) &&
+	       (session->is_hidden || send_system(exchange, session, pg));
+}
+
 /* What the session must have before any statement of ours: a limit, and an end when we are gone;
  * and what we must know of it. */
 static bool send_settings(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
@@ -131,59 +168,69 @@ static bool send_settings(struct exchange *exchange, struct exchange_session *se
 	int64_t timeout_ms = exchange_timeout_ms(exchange);
 	char sql[64];
 
+	if (session->is_pooled)
+		return send_begin(exchange, session, pg);
 	if (!session->settled && PQserverVersion(pg) >= 140000 &&
-	    !send_sql(exchange, pg, STEP_SETTING, "SET client_connection_check_interval = '1s'"))
+	    !send_sql(exchange, session, pg, STEP_SETTING,
+		      "SET client_connection_check_interval = '1s'"))
 		return false;
 	session->settled = true;
-	if (!session->asked_system &&
-	    !send_step(exchange, pg, STEP_SYSTEM,
-		       PQsendQueryParams(pg, GUARD_SYSTEM_SQL, 0, NULL, NULL, NULL, NULL, 1)))
+	if (!session->asked_system && !send_system(exchange, session, pg))
 		return false;
-	session->asked_system = true;
 	if (!send_stray(exchange, session, pg))
 		return false;
 	if (session->timeout_ms == timeout_ms)
 		return true;
 	session->timeout_ms = timeout_ms;
 	snprintf(sql, sizeof(sql), "SET statement_timeout = %" PRId64, timeout_ms);
-	return send_sql(exchange, pg, STEP_TIMEOUT, sql);
+	return send_sql(exchange, session, pg, STEP_TIMEOUT, sql);
 }
 
-static bool send_query(struct exchange *exchange, PGconn *pg)
+static bool send_query(struct exchange *exchange, const struct exchange_session *session,
+		       PGconn *pg)
 {
 	const char *query = exchange->statement->query;
 
-	return send_step(exchange, pg, STEP_QUERY, PQsendPrepare(pg, "", query, 0, NULL)) &&
-	       send_step(exchange, pg, STEP_DESCRIBE, PQsendDescribePrepared(pg, ""));
+	return send_step(exchange, session, pg, STEP_QUERY,
+			 PQsendPrepare(pg, "", query, 0, NULL)) &&
+	       send_step(exchange, session, pg, STEP_DESCRIBE, PQsendDescribePrepared(pg, ""));
 }
 
 static bool is_prepared(const struct exchange *exchange, const struct exchange_session *session)
 {
 	const struct statement *statement = exchange->statement;
 
+	if (session->is_pooled)
+		return statement->state == STATEMENT_OK; /* nothing is: all is sent each time */
 	return session->prepared[statement->index] == statement->generation;
 }
 
 static bool send_prepare(struct exchange *exchange, struct exchange_session *session, PGconn *pg)
 {
 	const struct statement *statement = exchange->statement;
-	char name[32];
+	char name[32] = "";
 
-	statement_name(statement->index, name);
+	if (session->is_pooled && !send_begin(exchange, session, pg))
+		return false;
+	if (!session->is_pooled)
+		statement_name(statement->index, name);
 	if (session->prepared[statement->index] &&
 	    !send_drop(exchange, session, pg, STEP_DROP, statement->index))
 		return false;
 	exchange->preparing = statement->generation;
-	return send_step(exchange, pg, STEP_PREPARE,
+	return send_step(exchange, session, pg, STEP_PREPARE,
 			 PQsendPrepare(pg, name, statement->sql,
 				       (int)statement->params_count + GUARD_PARAMS,
 				       statement->params));
 }
 
 /* `args`: the query's own parameters; `key`: the locks of its key, or keys. */
-static bool send_execute(struct exchange *exchange, const struct exchange_locks *locks, PGconn *pg,
-			 const char *const *args, unsigned args_count, const char *key)
+static bool send_execute(struct exchange *exchange, const struct exchange_session *session,
+			 const struct exchange_locks *locks, PGconn *pg, const char *const *args,
+			 unsigned args_count, const char *key)
 {
+	const struct statement *statement = exchange->statement;
+	const int count = (int)args_count + GUARD_PARAMS;
 	const struct build *build = exchange->build;
 	const char *values[KEY_ARGS_MAX + GUARD_PARAMS];
 	const char **guard = values + args_count;
@@ -197,16 +244,18 @@ static bool send_execute(struct exchange *exchange, const struct exchange_locks 
 	guard[GUARD_PARAM_SLOT] = slot;
 	guard[GUARD_PARAM_KEY] = key;
 	guard[GUARD_PARAM_TICKET] = ticket;
-	statement_name(exchange->statement->index, name);
-	return send_step(exchange, pg, STEP_EXECUTE,
-			 PQsendQueryPrepared(pg, name, (int)args_count + GUARD_PARAMS, values, NULL,
-					     NULL, 1));
+	statement_name(statement->index, name);
+	return send_step(exchange, session, pg, STEP_EXECUTE,
+			 session->is_pooled
+				 ? PQsendQueryParams(pg, statement->sql, count, statement->params,
+						     values, NULL, NULL, 1)
+				 : PQsendQueryPrepared(pg, name, count, values, NULL, NULL, 1));
 }
 
 static enum exchange_turn next_learn(struct exchange *exchange, struct exchange_session *session,
 				     PGconn *pg)
 {
-	if (!send_settings(exchange, session, pg) || !send_query(exchange, pg))
+	if (!send_settings(exchange, session, pg) || !send_query(exchange, session, pg))
 		return EXCHANGE_BREAKS;
 	return EXCHANGE_PREPARES;
 }
@@ -234,7 +283,7 @@ static enum exchange_turn next_chain(struct exchange *exchange, struct exchange_
 		return EXCHANGE_ENDS;
 	}
 	sent = send_before(exchange, session, pg) &&
-	       send_execute(exchange, locks, pg, (const char *const *)&arrays.keys, 1,
+	       send_execute(exchange, session, locks, pg, (const char *const *)&arrays.keys, 1,
 			    arrays.locks);
 	chain_arrays_free(&arrays);
 	return sent ? EXCHANGE_BUILDS : EXCHANGE_BREAKS;
@@ -259,8 +308,8 @@ static enum exchange_turn next_build(struct exchange *exchange, struct exchange_
 	}
 	snprintf(lock, sizeof(lock), "%" PRId64, guard_key_lock(locks->lock_namespace, key));
 	return send_before(exchange, session, pg) &&
-			       send_execute(exchange, locks, pg, arguments.args, arguments.count,
-					    build->lock_key ? lock : NULL)
+			       send_execute(exchange, session, locks, pg, arguments.args,
+					    arguments.count, build->lock_key ? lock : NULL)
 		       ? EXCHANGE_BUILDS
 		       : EXCHANGE_BREAKS;
 }
@@ -270,25 +319,33 @@ static bool wants_eviction(const struct exchange *exchange)
 	return exchange->has_answer && !exchange->has_evicted && eviction_is_due(exchange->build);
 }
 
-static enum exchange_turn next_evict(struct exchange *exchange, const struct exchange_locks *locks,
-				     PGconn *pg)
+static enum exchange_turn next_evict(struct exchange *exchange, struct exchange_session *session,
+				     const struct exchange_locks *locks, PGconn *pg)
 {
 	exchange->has_evicted = true;
-	return send_step(exchange, pg, STEP_EVICT,
+	if (session->is_pooled && !send_begin(exchange, session, pg))
+		return EXCHANGE_BREAKS;
+	return send_step(exchange, session, pg, STEP_EVICT,
 			 eviction_send(pg, exchange->build, locks, exchange_timeout_ms(exchange)))
 		       ? EXCHANGE_EVICTS
 		       : EXCHANGE_BREAKS;
 }
 
-enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_session *session,
-				 const struct exchange_locks *locks, PGconn *pg, bool late)
+static enum exchange_turn next_turn(struct exchange *exchange, struct exchange_session *session,
+				    const struct exchange_locks *locks, PGconn *pg, bool late)
 {
-	CHECK(exchange->statement && exchange->steps_done == exchange->steps_count);
-	exchange->steps_count = exchange->steps_done = 0;
 	if (wants_eviction(exchange))
-		return next_evict(exchange, locks, pg);
+		return next_evict(exchange, session, locks, pg);
 	if (exchange->has_answer || exchange->has_trouble)
 		return EXCHANGE_ENDS;
+	/* Before anything that lasts is said: behind a pooler it would be others' too. */
+	if (!session->is_pooled && !session->is_direct)
+		return send_sql(exchange, session, pg, STEP_DIRECT, "SELECT pg_backend_pid()")
+			       ? EXCHANGE_PREPARES
+			       : EXCHANGE_BREAKS;
+	/* By itself: who may not ask for it would spoil the transaction. */
+	if (session->is_pooled && !session->asked_system)
+		return send_system(exchange, session, pg) ? EXCHANGE_PREPARES : EXCHANGE_BREAKS;
 	if (exchange->is_outdated) {
 		exchange->is_outdated = exchange->is_learned = false;
 		exchange->is_retry = true;
@@ -317,6 +374,33 @@ enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_sess
 					   : next_build(exchange, session, locks, pg);
 }
 
+enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_session *session,
+				 const struct exchange_locks *locks, PGconn *pg, bool late)
+{
+	enum exchange_turn turn;
+
+	CHECK(exchange->statement && exchange->syncs_done == exchange->syncs_count);
+	forget_steps(exchange);
+	turn = next_turn(exchange, session, locks, pg, late);
+	if (!session->is_pooled || turn == EXCHANGE_ENDS || turn == EXCHANGE_BREAKS)
+		return turn;
+	if (exchange->steps[0] == STEP_BEGIN &&
+	    !send_sql(exchange, session, pg, STEP_COMMIT, "COMMIT"))
+		return EXCHANGE_BREAKS;
+	return send_sync(exchange, pg) ? turn : EXCHANGE_BREAKS;
+}
+
+bool exchange_clean(struct exchange *exchange, const struct exchange_session *session, PGconn *pg,
+		    bool *ret_broken)
+{
+	if (!session->is_pooled || PQtransactionStatus(pg) != PQTRANS_INERROR)
+		return false;
+	forget_steps(exchange);
+	*ret_broken = !send_sql(exchange, session, pg, STEP_ROLLBACK, "ROLLBACK") ||
+		      !send_sync(exchange, pg);
+	return true;
+}
+
 /* --- receiving --- */
 
 static bool is_error(const PGresult *result)
@@ -342,9 +426,28 @@ static void refuse_from_result(struct exchange *exchange, const PGresult *result
 		statement_refuse(exchange->statement, exchange->trouble.text);
 }
 
+static void on_direct(struct exchange *exchange, struct exchange_session *session,
+		      const PGresult *result)
+{
+	struct trouble trouble;
+
+	if (is_error(result)) {
+		fail_from_result(exchange, result, false);
+		return;
+	}
+	session->is_direct = session_is_direct((int)(exchange->ticket >> 32), result);
+	if (session->is_direct)
+		return;
+	trouble_set(
+		&trouble, BUILD_LOST, STATUS_UNAVAILABLE,
+		"origin.dsn leads to a pooler, such as PgBouncer: it takes origin.pooler: true");
+	exchange_fail(exchange, &trouble);
+}
+
 /* A role that may not read it gets an error, or no row; a cancel says nothing: to be asked again.
  */
-static void on_system(struct exchange_session *session, const PGresult *result)
+static void on_system(struct exchange *exchange, struct exchange_session *session,
+		      const PGresult *result)
 {
 	struct trouble trouble;
 
@@ -352,6 +455,8 @@ static void on_system(struct exchange_session *session, const PGresult *result)
 		trouble_from_result(&trouble, result, false);
 		session->is_hidden = !strncmp(trouble.sqlstate, "42", 2);
 		session->asked_system = session->is_hidden;
+		if (!session->is_hidden && session->is_pooled)
+			exchange_fail(exchange, &trouble);
 	} else if (PQresultStatus(result) == PGRES_TUPLES_OK) {
 		session->system = outcome_system(result);
 		session->is_hidden = session->system == 0;
@@ -467,14 +572,30 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 		fail_from_result(exchange, result, false);
 		return;
 	}
+	if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED)
+		return; /* behind a step that failed */
 	switch (exchange->steps[exchange->steps_done]) {
+	case STEP_ROLLBACK:
+		break;
+	case STEP_DIRECT:
+		on_direct(exchange, session, result);
+		break;
+	case STEP_BEGIN:
+	case STEP_COMMIT:
+		if (is_error(result))
+			fail_from_result(exchange, result, false);
+		break;
 	case STEP_SETTING:
+		if (is_error(result) && session->is_pooled)
+			fail_from_result(exchange, result, false);
 		break;
 	case STEP_SYSTEM:
-		on_system(session, result);
+		on_system(exchange, session, result);
 		break;
 	case STEP_TIMEOUT:
-		if (is_error(result))
+		if (is_error(result) && session->is_pooled)
+			fail_from_result(exchange, result, false);
+		else if (is_error(result))
 			session->timeout_ms = 0; /* a cancel hit it: to be set again */
 		break;
 	case STEP_STRAY:
@@ -497,7 +618,8 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 		if (is_error(result)) {
 			refuse_from_result(exchange, result, false);
 		} else if (PQresultStatus(result) == PGRES_COMMAND_OK) {
-			session->prepared[exchange->statement->index] = exchange->preparing;
+			if (!session->is_pooled)
+				session->prepared[exchange->statement->index] = exchange->preparing;
 			statement_accept(exchange->statement);
 		}
 		break;
@@ -520,7 +642,7 @@ enum exchange_progress exchange_take(struct exchange *exchange, struct exchange_
 	int nothing =
 		0; /* NULLs in a row: one ends a command's results, two are libpq's confusion */
 
-	while (exchange->steps_done < exchange->steps_count) {
+	while (exchange->syncs_done < exchange->syncs_count) {
 		PGresult *result;
 
 		if (PQisBusy(pg))
@@ -528,12 +650,15 @@ enum exchange_progress exchange_take(struct exchange *exchange, struct exchange_
 		result = PQgetResult(pg);
 		if (!result && ++nothing > 1)
 			return EXCHANGE_CONFUSED;
-		if (!result)
+		if (!result) { /* the end of a step */
+			exchange->steps_done += session->is_pooled;
 			continue;
+		}
 		nothing = 0;
-		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
-			exchange->steps_done++;
-		else
+		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
+			exchange->syncs_done++;
+			exchange->steps_done += !session->is_pooled;
+		} else if (exchange->steps_done < exchange->steps_count)
 			on_result(exchange, session, result);
 		PQclear(result);
 	}

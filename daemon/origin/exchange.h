@@ -11,6 +11,11 @@
  * sent at once, pipelined. After each turn exchange_next sends the next or says that the work is
  * over.
  *
+ * Behind a pooler each turn may meet another server session, in which nothing of ours may last: no
+ * prepared statement, and no setting. There a turn is one transaction with one sync: BEGIN, SET
+ * LOCAL, the guarded statement unnamed, COMMIT. What failed in it leaves a failed transaction,
+ * which exchange_clean ends before anything else is done.
+ *
  * No waiting and no handles here; conn.h owns the connection.
  */
 #pragma once
@@ -32,6 +37,8 @@ struct exchange_locks {
 
 /* The server's side of the session, as far as this side has set it. */
 struct exchange_session {
+	bool is_pooled;     /* the server's side is another after each transaction */
+	bool is_direct;     /* it is not: the server has said so */
 	bool settled;       /* the lasting settings were sent */
 	bool asked_system;  /* for the system's identifier */
 	bool is_hidden;     /* our role may not read the origin's history */
@@ -43,8 +50,12 @@ struct exchange_session {
 };
 
 /* What is waited for, in the order it was sent. Each ends in a sync of its own, so that an error of
-   one leaves the next alone. */
+   one leaves the next alone; behind a pooler, only the last of a turn. */
 enum exchange_step {
+	STEP_BEGIN, /* these three only behind a pooler */
+	STEP_COMMIT,
+	STEP_ROLLBACK,
+	STEP_DIRECT,   /* ask the server's process for its number: a pooler's is another */
 	STEP_SETTING,  /* SET of what not every server has: an error does no harm */
 	STEP_SYSTEM,   /* ask which system this is: needs not be readable */
 	STEP_TIMEOUT,  /* SET statement_timeout */
@@ -75,10 +86,11 @@ struct exchange {
 	struct trouble trouble;
 	enum exchange_step steps[EXCHANGE_STEPS_MAX];
 	unsigned steps_count, steps_done;
+	unsigned syncs_count, syncs_done;
 };
 
 enum exchange_turn {
-	EXCHANGE_PREPARES, /* sent: wait for what it is like */
+	EXCHANGE_PREPARES, /* sent: wait for what it, or the server, is like */
 	EXCHANGE_BUILDS,   /* sent: wait for the result */
 	EXCHANGE_EVICTS,   /* sent: wait for it to be done */
 	EXCHANGE_ENDS,   /* nothing more to do: there is an answer, or trouble, or all is learned */
@@ -105,6 +117,11 @@ enum exchange_progress {
 /* Takes the results that have come. */
 enum exchange_progress exchange_take(struct exchange *exchange, struct exchange_session *session,
 				     PGconn *pg);
+
+/* A turn was answered. True: it has left a failed transaction, which a pooler gives to nobody else;
+   its end was sent, and is to be waited for. `ret_broken`: libpq could not take it. */
+bool exchange_clean(struct exchange *exchange, const struct exchange_session *session, PGconn *pg,
+		    bool *ret_broken);
 
 /* Keeps `trouble` as the work's, unless it has an answer or an earlier trouble, of which this is
    but a consequence. */

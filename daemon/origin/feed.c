@@ -359,7 +359,7 @@ static void on_link_opened(struct feed_link *link)
 	move(feed, FEED_LEARNING);
 	feed->has_db = false;
 	feed->history = 0;
-	feed_say(feed, FEED_TURN_SET);
+	feed_say(feed, FEED_TURN_DIRECT);
 }
 
 static void on_link_result(struct feed_link *link, unsigned n, const PGresult *result)
@@ -381,6 +381,9 @@ static void on_link_answered(struct feed_link *link, const struct trouble *troub
 		return;
 	}
 	switch (feed->turn) {
+	case FEED_TURN_DIRECT:
+		feed_say(feed, FEED_TURN_SET);
+		return;
 	case FEED_TURN_SET:
 		feed_say(feed, FEED_TURN_HISTORY);
 		return;

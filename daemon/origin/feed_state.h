@@ -33,6 +33,7 @@ enum feed_state {
 
 /* What a turn asks of PostgreSQL. */
 enum feed_turn {
+	FEED_TURN_DIRECT,
 	FEED_TURN_SET,
 	FEED_TURN_HISTORY,
 	FEED_TURN_POSITION,

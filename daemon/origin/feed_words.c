@@ -71,6 +71,9 @@ void feed_say(struct feed *feed, enum feed_turn turn)
 	unsigned count = 0;
 	feed->turn = turn;
 	switch (turn) {
+	case FEED_TURN_DIRECT:
+		statements[count++] = (struct feed_statement){ .sql = "SELECT pg_backend_pid()" };
+		break;
 	case FEED_TURN_SET:
 		statements[count++] =
 			(struct feed_statement){ .sql = "SET statement_timeout = 15000" };
@@ -118,6 +121,19 @@ void feed_say(struct feed *feed, enum feed_turn turn)
 static const char *cell(const PGresult *result, int column)
 {
 	return PQgetisnull(result, 0, column) ? NULL : PQgetvalue(result, 0, column);
+}
+
+/* A pooler passes on neither LISTEN nor what it brings. */
+static void hear_direct(struct feed *feed, const PGresult *result)
+{
+	struct feed_link *link = &feed->link;
+	if (session_is_direct(PQbackendPID(link->session.pg), result))
+		return;
+	link->has_trouble = true;
+	trouble_set(
+		&link->trouble, BUILD_FAILED, STATUS_ORIGIN_ERROR,
+		"the feed goes through a pooler, such as PgBouncer; it takes a feed.dsn that leads "
+		"to PostgreSQL itself");
 }
 
 static bool hear_history(struct feed *feed, const PGresult *result)
@@ -171,6 +187,9 @@ static bool hear_moved(struct feed *feed, const PGresult *result)
 bool feed_hear(struct feed *feed, unsigned n, const PGresult *result)
 {
 	switch (feed->turn) {
+	case FEED_TURN_DIRECT:
+		hear_direct(feed, result);
+		return true;
 	case FEED_TURN_SET:
 		return true;
 	case FEED_TURN_HISTORY:

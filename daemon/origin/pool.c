@@ -542,6 +542,7 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
 	pool->config = (struct conn_config){
 		.loop = loop,
 		.dsn = policy->dsn,
+		.is_pooled = policy->pooler,
 		.locks = { lock_namespace, guard_slot_class(lock_namespace), 0 },
 		.connect_timeout_ms = pool_connect_timeout_ms(policy),
 		.idle_ms = IDLE_MS,

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -159,6 +160,12 @@ int session_is_alive(struct session *session)
 		(void)PQisBusy(session->pg); /* has the message parsed, also out of turn */
 	}
 	return PQstatus(session->pg) == CONNECTION_OK && !session->doomed;
+}
+
+int session_is_direct(int backend, const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 &&
+	       strtol(PQgetvalue(result, 0, 0), NULL, 10) == backend;
 }
 
 void session_close(struct session *session)

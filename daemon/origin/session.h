@@ -43,5 +43,9 @@ int session_flush(struct session *session) __attribute__((warn_unused_result));
    the socket; does not wait. */
 int session_is_alive(struct session *session);
 
+/* Whether `result`, of SELECT pg_backend_pid(), names the process that the session was opened with
+   (PQbackendPID): a pooler has numbers of its own. */
+int session_is_direct(int backend, const PGresult *result);
+
 /* Ends it at once; no event fires any more. Accepts a zeroed session. */
 void session_close(struct session *session);

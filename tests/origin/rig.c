@@ -27,6 +27,7 @@ void rig_open(struct rig *rig, struct server *server, int concurrency)
 		.concurrency = concurrency,
 		.budget_per_s = 1000,
 		.fleet = 1,
+		.pooler = getenv("SEGAR_TEST_POOLED") != NULL,
 		.build_timeout_us = 10 * 1000 * 1000,
 	};
 	EXPECT(uv_loop_init(&rig->loop) == 0);

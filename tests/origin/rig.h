@@ -39,7 +39,8 @@ struct run {
 	int done; /* how often */
 };
 
-/* A rig without a pool yet; then its keyspaces, then its pool. */
+/* A rig without a pool yet; then its keyspaces, then its pool. With SEGAR_TEST_POOLED in the
+   environment all is said as behind a pooler, and must come to the same. */
 void rig_open(struct rig *rig, struct server *server, int concurrency);
 uint32_t rig_keyspace(struct rig *rig, const char *name, const char *query);
 void rig_start(struct rig *rig);

@@ -92,6 +92,7 @@ Test(config, what_is_not_written_gets_its_default)
 	cr_assert_str_eq(config->store_url, "none");
 	cr_assert_str_eq(config->store_prefix, "segar:");
 	cr_assert_eq(config->origin.fleet, 1);
+	cr_assert_not(config->origin.pooler);
 	cr_assert_eq(config->origin.build_timeout_us, 30000000);
 	cr_assert_eq(config->near.memory, 256 << 20);
 	cr_assert_eq(config->log_level, LOG_LEVEL_INFO);
@@ -121,7 +122,7 @@ Test(config, every_key_that_is_written_arrives)
 		"listen: { socket: /s, mode: 0606, group: root }\n"
 		"store: { url: none, prefix: \"x:\" }\n"
 		"origin: { dsn: \"host=h password=p\", concurrency: 7, budget: 90/m, fleet: 1, "
-		"build_timeout: 9s, pooler: false }\n"
+		"build_timeout: 9s, pooler: true }\n"
 		"near: { memory: 1.5GiB }\n"
 		"log: { level: debug, format: json }\n"
 		"limits: { connections: 1, requests: 4, requests_per_connection: 3, queue: 2 }\n"
@@ -151,6 +152,7 @@ Test(config, every_key_that_is_written_arrives)
 	cr_assert_str_eq(config->store_prefix, "x:");
 	cr_assert_str_eq(config->origin.dsn, "host=h password=p");
 	cr_assert_eq(config->origin.concurrency, 7);
+	cr_assert(config->origin.pooler);
 	cr_assert_float_eq(config->origin.budget_per_s, 1.5, 1e-12);
 	cr_assert_eq(config->origin.fleet, 1);
 	cr_assert_eq(config->near.memory, 1536u << 20);
@@ -450,6 +452,20 @@ Test(config, limits_stand_in_order)
 }
 
 #define URL_FORM "expected none, redis://[[user:]password@]host[:port][/db] or unix:///path[?db=N]"
+
+#define POOLED  "origin: { dsn: \"service=app\", concurrency: 1, budget: 1/s, pooler: true }\n"
+#define FOLLOWS "keyspaces: [{ name: a, query: q, fresh: 1s, on_change: refresh }]\n"
+
+Test(config, behind_a_pooler_the_feed_takes_a_way_of_its_own)
+{
+	REFUSE({ POOLED FOLLOWS,
+		 "1:9: origin: has a pooler, which passes no word of changes on, and a keyspace "
+		 "has on_change; expected a feed.dsn that leads to PostgreSQL itself" });
+	struct config *config = accept(POOLED FOLLOWS "feed: { dsn: \"service=direct\" }\n");
+	cr_assert(config->origin.pooler);
+	config_free(config);
+	config_free(accept(POOLED KEYSPACE));
+}
 
 Test(config, a_feed_that_nobody_follows_is_refused)
 {
