@@ -6,7 +6,7 @@
 #include "proto/wire.h"
 
 enum {
-	KEYSPACES_MAX = 256,
+	KEYSPACES_MAX = 1024,
 	ACCESS_RULES_MAX = 64,
 	KEYSPACE_NAME_MAX = WIRE_KEYSPACE_MAX, /* bytes */
 	KEY_ARGS_MAX = WIRE_KEY_ARGS_MAX,      /* parameters of a keyspace's query */

@@ -30,7 +30,8 @@ struct keyspace {
 	uint32_t generation;         /* entries of another generation are not plainly fresh */
 	uint32_t users; /* near entries, flights, batches, requests, operations: who points here */
 	bool removed;   /* not configured any more: goes with its last user */
-	struct list_node leaving; /* among the removed ones */
+	struct list_node leaving;  /* among the removed ones */
+	struct keyspace *namesake; /* the roster's: the next whose name hashes alike */
 	struct epochs epochs;
 	struct changeover bounded; /* entries live no longer than the policy in force allows */
 	uint64_t definition;       /* keyspace_definition() of the policy */

@@ -25,12 +25,18 @@ void roster_close(struct roster *roster)
 	roster->end = 0;
 }
 
+static uint32_t bucket_of(const char *name, size_t len)
+{
+	return (uint32_t)(key_public_hash(name, len) % KEYSPACES_MAX);
+}
+
 struct keyspace *roster_find_any(const struct roster *roster, const char *name, size_t len)
 {
-	for (uint32_t i = 0; i < roster->end; i++) {
-		const char *its = roster->at[i] ? roster->at[i]->policy->name : "";
+	struct keyspace *keyspace = roster->names[bucket_of(name, len)];
+	for (; keyspace; keyspace = keyspace->namesake) {
+		const char *its = keyspace->policy->name;
 		if (strncmp(its, name, len) == 0 && its[len] == '\0')
-			return roster->at[i];
+			return keyspace;
 	}
 	return NULL;
 }
@@ -110,6 +116,16 @@ static void leave(struct roster *roster, struct keyspace *keyspace)
 	list_push_back(&roster->removed, &keyspace->leaving);
 }
 
+static void enter(struct roster *roster, struct keyspace *keyspace, const char *name)
+{
+	struct keyspace **bucket = &roster->names[bucket_of(name, strlen(name))];
+	keyspace->namesake = *bucket;
+	*bucket = keyspace;
+	roster->at[keyspace->index] = keyspace;
+	if (roster->end <= keyspace->index)
+		roster->end = keyspace->index + 1;
+}
+
 static bool has_policy(const struct policy *policies, uint32_t count, const char *name)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -133,9 +149,7 @@ enum reload_outcome roster_reload(struct roster *roster, const struct policy *po
 		struct keyspace *keyspace = find_policy(roster, &policies[i]);
 		if (!keyspace) {
 			keyspace = *next++;
-			roster->at[keyspace->index] = keyspace;
-			if (roster->end <= keyspace->index)
-				roster->end = keyspace->index + 1;
+			enter(roster, keyspace, policies[i].name);
 		}
 		come_back(roster, keyspace);
 		keyspace_take(keyspace, &policies[i], now_us);
@@ -167,6 +181,11 @@ int roster_collect(struct roster *roster)
 	if (!keyspace)
 		return -1;
 	uint32_t index = keyspace->index;
+	const char *name = keyspace->policy->name;
+	struct keyspace **its = &roster->names[bucket_of(name, strlen(name))];
+	while (*its != keyspace)
+		its = &(*its)->namesake;
+	*its = keyspace->namesake;
 	list_remove(&roster->removed, &keyspace->leaving);
 	roster->at[index] = NULL;
 	while (roster->end > 0 && !roster->at[roster->end - 1])

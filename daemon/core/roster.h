@@ -28,9 +28,10 @@ enum reload_outcome {
 enum { ROSTER_MAX = 2 * KEYSPACES_MAX };
 
 struct roster {
-	struct keyspace *at[ROSTER_MAX]; /* owned; by index; NULL: free */
-	uint32_t end;                    /* none at or beyond this */
-	struct list removed;             /* of struct keyspace */
+	struct keyspace *at[ROSTER_MAX];       /* owned; by index; NULL: free */
+	uint32_t end;                          /* none at or beyond this */
+	struct keyspace *names[KEYSPACES_MAX]; /* by their names' hash, chained */
+	struct list removed;                   /* of struct keyspace */
 };
 
 void roster_init(struct roster *roster);
