@@ -46,10 +46,13 @@ void access_init(struct access *access, const struct access_rules *rules, int fd
 
 		if (fits)
 			access->fits |= UINT64_C(1) << i;
-		access->gets_all |=
-			fits && !rule->keyspaces && names(rule->methods, method_name(METHOD_GET));
+		if (!fits || rule->keyspaces)
+			continue;
+		access->gets_all |= names(rule->methods, method_name(METHOD_GET));
+		access->mgets_all |= names(rule->methods, method_name(METHOD_MGET));
 	}
 	access->gets_all |= rules->count == 0;
+	access->mgets_all |= rules->count == 0;
 }
 
 bool access_allows(const struct access *access, const struct access_rules *rules,

@@ -26,8 +26,9 @@ struct access_rules {
 struct access {
 	uid_t uid; /* (uid_t)-1: the kernel does not tell */
 	pid_t pid;
-	uint64_t fits; /* the rules for it, a bit each */
-	bool gets_all; /* it may get the keys of every keyspace */
+	uint64_t fits;  /* the rules for it, a bit each */
+	bool gets_all;  /* it may get the keys of every keyspace … */
+	bool mgets_all; /* … and many at once */
 };
 static_assert(ACCESS_RULES_MAX <= 64, "a bit for each rule");
 
