@@ -1,6 +1,7 @@
 """Batches: keys that are to be built and come close together are one statement, and each its own."""
 import pytest
 
+from harness.wait import wait_until
 from harness.wire import collect
 
 MANY = {"query": "SELECT value, version FROM many($1)", "single_row": True,
@@ -169,3 +170,25 @@ def test_keyspaces_tells_of_batches(origin, make_segard):
     assert told["item"] is None
     assert told["many"] == {"query": MANY["batch"]["query"], "state": "serving", "error": None,
                             "linger_ms": 20, "max": 64}
+
+
+def test_who_waits_no_longer_than_linger_leaves_it_to_be_built_for_the_next(origin, make_segard):
+    segard = make_segard(origin, keyspaces=keyspaces(linger="1s")).start()
+    client = segard.client()
+    reply = client.call("mget", keys(range(1, 11)), {"wait_ms": 10})
+    assert {each["error"] for each in reply} == {"timeout: the batch was waiting for others still"}
+    wait_until(lambda: origin.builds("statement") == 1, what="it to be built")
+    assert values(client.call("mget", keys(range(1, 11)), {})) == items(range(1, 11))
+    each_built_once(origin, range(1, 11))
+
+
+def test_keys_that_may_be_spelled_otherwise_are_built_alone_and_never_absent(origin, make_segard):
+    origin.sql("CREATE TABLE sizes (id numeric PRIMARY KEY, value text); INSERT INTO sizes VALUES (1.5, 'here'); "
+               "GRANT SELECT ON sizes TO segard")
+    segard = make_segard(origin, keyspaces={"size": {
+        "query": "SELECT value FROM sizes WHERE id = $1",
+        "batch": {"query": "SELECT id::text AS key, value FROM sizes WHERE id = ANY($1)", "linger": "20ms"}}}).start()
+    client = segard.client()
+    assert values(client.call("mget", ["size:1.5", "size:1.50"], {})) == [b"here", b"here"]
+    (size,) = [each for each in client.call("keyspaces") if each["name"] == "size"]
+    assert size["batch"]["state"] == "refused" and "array of numeric" in size["batch"]["error"]

@@ -133,3 +133,75 @@ def test_times_of_a_row_are_bounded(origin, make_segard):
                        ("huge", f"fresh_ms is {most + 1}; expected 1 to {most}")):
         with pytest.raises(Error, match="^origin_error: .*" + said):
             client.get(name)
+
+
+def refreshes(client, cause):
+    return sum(count for name, count in client.call("stats", "item")["refreshes"].items() if name.startswith(cause))
+
+
+def test_a_hot_value_is_refreshed_before_it_expires_each_time_by_one_build(origin, make_segard):
+    segard = make_segard(origin, keyspaces={"item": {"fresh": "1s", "stale": "10m", "early": 1.0}}).start()
+    origin.behave("item", delay_s=0.1)
+    client = segard.client()
+
+    def refreshed():
+        for _ in range(100):
+            assert client.get("item:1")["state"] in ("fresh", "stale")
+        return refreshes(client, "early.") >= 3
+
+    wait_until(refreshed, what="three early refreshes")
+    segard.wait_stats(flights=0)
+    assert origin.builds("item") == refreshes(client, "")
+
+
+def test_without_early_there_is_none(origin, make_segard):
+    segard = make_segard(origin, keyspaces={"item": {"fresh": "50ms", "stale": "10m", "early": 0}}).start()
+    client = segard.client()
+    wait_until(lambda: client.get("item:1") and refreshes(client, "stale.") >= 5, what="five refreshes")
+    assert refreshes(client, "early.") == 0
+
+
+def test_an_invalidated_keyspace_is_built_anew_key_by_key_over_the_fleet(origin, make_fleet):
+    fleet = make_fleet(origin, 2)
+    keys = [f"item:{i}" for i in range(1, 41)]
+    clients = [daemon.client() for daemon in fleet]
+    for client in clients:
+        assert all(reply["state"] == "fresh" for reply in client.call("mget", keys, {}))
+    assert origin.builds("item") == 40
+    origin.sql("UPDATE items SET value = 'newer', row_version = 100000 WHERE id <= 40")
+    clients[0].call("invalidate", {"keyspace": "item", "spread_ms": 500})
+
+    def all_newer():
+        replies = [reply for client in clients for reply in client.call("mget", keys, {})]
+        assert all(reply["value"] for reply in replies), "it is served meanwhile"
+        return all((reply["value"], reply["state"]) == (b"newer", "fresh") for reply in replies)
+
+    wait_until(all_newer, what="all to be built anew")
+    assert origin.builds("item") == 80
+
+
+def test_a_version_that_never_comes_costs_few_builds_and_is_named_as_the_reason(segard, origin):
+    """After the first, 20, 80, 320 and 1280 ms lie between them, at least."""
+    client = segard.client()
+    with pytest.raises(Error) as missing:
+        client.get("item:1", min_version=10**9, wait_ms=3000)
+    assert missing.value.code == "timeout" and "no such version" in str(missing.value)
+    assert 2 <= origin.builds("item") <= 5
+    assert client.get("item:1")["version"] == 1
+
+
+def test_an_mget_keeps_what_was_built_for_it_beside_a_slow_key(origin, make_segard):
+    segard = make_segard(origin, keyspaces={"item": {"fresh": "20ms", "stale": "0s"}}).start()
+    client, other = segard.connections(2)
+    origin.sql("INSERT INTO texts VALUES ('slow', 'at last')")
+    with origin.gate("text") as gate:
+        request = client.send("mget", ["item:1", "text:slow"], {})
+        gate.wait_for(1)
+        # another's later get has it built again: the first value is over
+        wait_until(lambda: other.get("item:1") and origin.builds("item") >= 2, what="the value to end")
+        built = origin.builds("item")
+        gate.open()
+        reply = client.receive(request)
+    assert [each["value"] for each in reply] == [b"item 1", b"at last"]
+    assert (reply[0]["state"], reply[0]["ttl_ms"]) == ("fresh", 0)
+    assert origin.builds("item") == built

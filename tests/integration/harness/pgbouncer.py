@@ -46,12 +46,15 @@ class PgBouncer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def answers(self):
-        assert self.process.running(), f"PgBouncer ended:\n{(self.folder / 'log').read_text()[-2000:]}"
+        self.check_running()
         try:
             self.connect("pgbouncer").close()
         except psycopg2.OperationalError:
             return False
         return True
+
+    def check_running(self):
+        assert self.process.running(), f"PgBouncer ended:\n{(self.folder / 'log').read_text()[-2000:]}"
 
     def dsn(self, origin, user="segard"):
         return f"host='{self.folder}' port={PORT} dbname='{origin.name}' user='{user}'"
@@ -63,6 +66,7 @@ class PgBouncer:
 
     def busy(self, origin):
         """How many of the server's connections are given to a client that has not given them back."""
+        self.check_running()
         with contextlib.closing(self.connect("pgbouncer")) as connection, connection.cursor() as cursor:
             cursor.execute("SHOW POOLS")
             names = [column.name for column in cursor.description]
