@@ -125,7 +125,7 @@ void conn_close(struct conn *conn)
 	if (conn->state == CONN_CLOSED)
 		return;
 	/* The server may as well stop; nobody waits for that. */
-	if (conn->exchange.statement && !conn->aside)
+	if (conn->exchange.statement && !conn->aside && !conn->config->is_pooled)
 		conn->aside = cancel_start(conn->session.pg, &conn->told);
 	conn_set_cancelled(&trouble);
 	exchange_fail(&conn->exchange, &trouble);
@@ -151,12 +151,19 @@ static void conn_rest(struct conn *conn)
 
 /* --- cancelling --- */
 
+/* Behind a pooler the connection ends with the work, at the loop's next turn: the pooler ends the
+ * server's with it, and PostgreSQL the statement, within client_connection_check_interval. A
+ * cancel's own connection, where it breaks before the pooler has passed it on, as it does when this
+ * process ends, brings PgBouncer 1.18 down ("bad client state"), and all that go through it. */
 static void conn_begin_cancel(struct conn *conn, enum conn_why why)
 {
 	conn->why = why;
 	conn_move(conn, CONN_CANCELLING);
 	/* Where it cannot be sent, the timer closes the connection. */
-	conn->aside = cancel_start(conn->session.pg, &conn->told);
+	if (conn->config->is_pooled)
+		conn_arm(conn, 0);
+	else
+		conn->aside = cancel_start(conn->session.pg, &conn->told);
 }
 
 void conn_cancel(struct conn *conn)
@@ -197,6 +204,19 @@ static void conn_end_cancelled(struct conn *conn)
 		conn_set_timeout(conn, &trouble);
 	exchange_fail(exchange, &trouble);
 	conn_rest(conn);
+}
+
+/* Nothing was answered, and a pooler is not asked twice. */
+static void conn_hang_up(struct conn *conn)
+{
+	struct trouble trouble;
+
+	if (conn->why == CONN_CANCELLED_BY_OWNER)
+		conn_set_cancelled(&trouble);
+	else
+		conn_set_timeout(conn, &trouble);
+	exchange_fail(&conn->exchange, &trouble);
+	conn_shut(conn, NULL);
 }
 
 /* --- work --- */
@@ -330,6 +350,10 @@ static void conn_on_timer(uv_timer_t *timer)
 		conn_begin_cancel(conn, CONN_CANCELLED_BY_TIMEOUT);
 		return;
 	case CONN_CANCELLING:
+		if (conn->config->is_pooled) {
+			conn_hang_up(conn);
+			return;
+		}
 		trouble_set(&trouble, BUILD_LOST, STATUS_UNAVAILABLE,
 			    "PostgreSQL answers neither the query nor its cancelling");
 		break;

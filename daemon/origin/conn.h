@@ -14,7 +14,7 @@
  *   IDLE         work; watched for its end   idle_ms, then closed; sooner after a large value
  *   PREPARING    the query's description     the build's timeout + CONN_GRACE_MS, then cancelled
  *   BUILDING     the result, and that who held its lock is ended: the same, PREPARING included
- *   CANCELLING   the result, and PQcancel    CONN_CANCEL_MS, then closed
+ *   CANCELLING   the result, and PQcancel    CONN_CANCEL_MS, then closed; behind a pooler at once
  *
  * The server ends a statement by itself at the build's timeout; ours is the backstop for a server
  * that hangs. Each build comes back by `finished`, exactly once, also where the connection breaks

@@ -77,6 +77,11 @@ void rig_close(struct rig *rig)
 {
 	rig_close_pool(rig);
 	RIG_AWAIT(rig, !rig->pool);
+	/* Statements that are given up behind a pooler end a little later. */
+	if (rig->policy.pooler)
+		rig_await_sql(rig, "0",
+			      "SELECT count(*) FROM pg_stat_activity"
+			      " WHERE application_name = 'segard' AND state = 'active'");
 	uv_close((uv_handle_t *)&rig->tick, NULL);
 	EXPECT(uv_run(&rig->loop, UV_RUN_DEFAULT) == 0);
 	EXPECT(uv_loop_close(&rig->loop) == 0);
