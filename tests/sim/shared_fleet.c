@@ -77,11 +77,12 @@ static void pay_share(struct shared *shared)
 		data->next_us = paid_us;
 }
 
-/* True if nobody knew what was given out in the last second. */
+/* True if nobody knew what was given out in the last second, nor which slots are free. */
 static bool begin_unless_known(struct shared *shared)
 {
 	if (shared->data.has_permits && shared->data.permits_run == shared->run)
 		return false;
+	shared_forget(shared, SHARED_PERMITS, -1);
 	begin_bucket(shared);
 	return true;
 }

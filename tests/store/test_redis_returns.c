@@ -29,22 +29,35 @@ static void check_begins_in_a_second(struct daemon *daemon)
 	take(&doing, daemon, 101);
 }
 
-Test(redis_returns, a_bucket_of_an_old_snapshot_starts_in_a_second)
+/* For a build that may take so long that no test waits for its slot to end by itself. */
+static void take_for_an_hour(struct daemon *daemon, uint64_t token)
+{
+	do {
+		doing_init(&doing, daemon, STORE_PERMIT, "rows:1", token);
+		doing.op.reach_us = 200000;
+		doing.op.length_us = 3600 * SECOND;
+	} while (doing_wait(&doing, daemon) == STORE_RETRY);
+}
+
+/* What was given back after the snapshot is taken in it. */
+Test(redis_returns, a_bucket_of_an_old_snapshot_starts_in_a_second_and_all_of_it_is_free)
 {
 	struct daemon *daemon = fleet_add(&fleet);
 	await_bucket(&doing, daemon);
-	int old = take(&doing, daemon, 5);
+	for (uint64_t token = 1; token <= fleet.options.concurrency; token++)
+		take_for_an_hour(daemon, token);
 	server_ask(&fleet.server, "CONFIG SET dir %s", fleet.server.folder);
 	server_ask(&fleet.server, "SAVE");
-	take(&doing, daemon, 6);
+	for (uint64_t token = 1; token <= fleet.options.concurrency; token++)
+		free_slot(&doing, daemon, token, -1);
 	server_kill(&fleet.server);
 	AWAIT(&fleet, !daemon_is_up(daemon));
 	server_start(&fleet.server, "--dir", fleet.server.folder, NULL);
 	cr_assert_eq(server_number(&fleet.server, "EXISTS t:{fleet}:permits"), 1);
 	AWAIT(&fleet, daemon_is_up(daemon));
 	check_begins_in_a_second(daemon);
-	for (uint64_t token = 200; token < 200 + fleet.options.concurrency - 2; token++)
-		cr_assert_neq(take(&doing, daemon, token), old, "it is held still");
+	for (uint64_t token = 200; token < 200 + fleet.options.concurrency - 1; token++)
+		take(&doing, daemon, token);
 	cr_assert_eq(do_permit(&doing, daemon, 300, 200000), STORE_RETRY);
 }
 

@@ -14,9 +14,9 @@
 -- live places have of the fleet: the others may be building on their own share. Background work
 -- takes what is free now, and at most half of the slots. Where the bucket is missing, absurdly far
 -- ahead, or from before a restart or failover of the server, nobody knows what was given out: it
--- starts in a second. The slots of before stay taken; one that was forgotten is still held by its
--- lock at the origin. Which of the free is given is left to chance, by the token: so a few that are
--- held there without our knowing do not stop all.
+-- starts in a second. Nor are the slots of before such a restart known: all are free, and one that is
+-- in use still is held by its lock at the origin. Which of the free is given is left to chance, by the
+-- token: so a few that are held there without our knowing do not stop all.
 --
 -- A pace is a rate of its own that a warm-up keeps to, whatever the budget leaves: f64, when its next
 -- start may be. A few that came late are made up for.

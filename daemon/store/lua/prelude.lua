@@ -239,11 +239,14 @@ local function server_history()
 	return (id:sub(1, 12):gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
 end
 
--- Where nobody knows what was given out in the last second, the rate starts in a second. True if so.
+-- Where nobody knows what was given out in the last second, the rate starts in a second, with all
+-- slots free: those of such a record may have been given back since, and would stay taken until a build
+-- surely had ended. True if so.
 local function permits_begin_unless_known(permits, now)
 	local history = server_history()
 	if permits.history == history then return false end
 	permits.history, permits.next_at = history, now + PERMITS_BEGIN
+	permits.bytes, permits.slots, permits.changed = '', 0, {}
 	return true
 end
 
