@@ -30,7 +30,7 @@ def each_built_once(origin, *ranges):
     assert sorted(built) == sorted(i for numbers in ranges for i in numbers)
 
 
-@pytest.mark.parametrize("linger", ["0", "1ms", "50ms"])
+@pytest.mark.parametrize("linger", ["0", "1s"])
 def test_a_cold_mget_is_one_statement(origin, make_segard, linger):
     segard = make_segard(origin, keyspaces=keyspaces(linger=linger)).start()
     with segard.client() as client:
