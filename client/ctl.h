@@ -66,6 +66,9 @@ void ctl_print_error(FILE *out, const struct ctl *ctl, int status, const char *t
 /* The exit code that a status asks for. */
 enum ctl_exit ctl_exit_of(int status);
 
+/* Shows what the daemon's doctor finds; CTL_ERROR too where anything is bad. */
+enum ctl_exit ctl_doctor(struct ctl *ctl);
+
 /* Loads the key of ctl->args, and tells how quickly it was answered. */
 enum ctl_exit ctl_bench(struct ctl *ctl, const char *key);
 

@@ -218,6 +218,12 @@ static enum ctl_exit run_top(struct ctl *ctl, const struct command *command)
 	return ctl_top(ctl, (uint32_t)keys);
 }
 
+static enum ctl_exit run_doctor(struct ctl *ctl, const struct command *command)
+{
+	(void)command;
+	return ctl_doctor(ctl);
+}
+
 #define KEY     "KEY | KEYSPACE ARG..."
 #define KEY_MAX (1 + WIRE_KEY_ARGS_MAX)
 
@@ -238,6 +244,7 @@ const struct command commands[] = {
 	{ "keyspaces", "", "show the keyspaces and how each stands", 0, 0, 0, run_plain },
 	{ "top", "[COUNT]", "show what goes on, again and again", 0, 1, 0, run_top },
 	{ "reload", "", "have the configuration read anew", 0, 0, 0, run_plain },
+	{ "doctor", "", "look for what is wrong, and say how to mend it", 0, 0, 0, run_doctor },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,
 	  OPTION_IN(GET), run_bench },
 	{ "estimate", "[KEYSPACE]", "how many builds at once the loss of values makes", 0, 1, 0,

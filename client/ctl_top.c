@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "client/ctl.h"
+#include "client/ctl_find.h"
 #include "client/ctl_screen.h"
 #include "proto/reader.h"
 
@@ -58,71 +59,14 @@ static int64_t now_us(void)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* The value of that name in an encoded map; an empty span where there is none. */
-static struct wire_span find(struct wire_span map, const char *name)
-{
-	struct wire_span found = { NULL, 0 }, key, value;
-	struct reader r;
-	uint32_t pairs;
-	reader_init(&r, map.data, map.len);
-	if (!reader_map(&r, &pairs))
-		return found;
-	while (pairs-- > 0 && reader_text(&r, &key) && reader_skip(&r, &value))
-		if (wire_span_is(key, name))
-			return value;
-	return found;
-}
-
-static double number(struct wire_span map, const char *name)
-{
-	struct wire_span at = find(map, name);
-	struct mp_value value;
-	struct reader r;
-	reader_init(&r, at.data, at.len);
-	if (!reader_next(&r, &value))
-		return 0;
-	return value.type == MP_INT     ? (double)value.number
-	       : value.type == MP_FLOAT ? value.real
-					: 0;
-}
-
-static struct wire_span text(struct wire_span map, const char *name)
-{
-	struct wire_span at = find(map, name), found = { "", 0 };
-	struct reader r;
-	reader_init(&r, at.data, at.len);
-	if (!reader_text(&r, &found))
-		return (struct wire_span){ "", 0 };
-	return found;
-}
-
-/* Calls `each` with every item of the array of that name. */
-static void for_each(struct wire_span map, const char *name,
-		     void (*each)(void *arg, struct wire_span item), void *arg)
-{
-	struct wire_span at = find(map, name), item;
-	struct reader r;
-	uint32_t count;
-	reader_init(&r, at.data, at.len);
-	if (!reader_array(&r, &count))
-		return;
-	while (count-- > 0 && reader_skip(&r, &item))
-		each(arg, item);
-}
-
-static struct wire_span encoded(const segar_reply *reply)
-{
-	return (struct wire_span){ reply->encoded, reply->encoded_len };
-}
-
 static void take_keyspace(void *arg, struct wire_span item)
 {
 	struct look *look = arg;
 	if (look->count == KEYSPACES_SHOWN)
 		return;
 	struct look_keyspace *keyspace = &look->keyspaces[look->count++];
-	keyspace->name = text(item, "name");
-#define X(name) keyspace->name = (int64_t)number(item, #name);
+	keyspace->name = ctl_text(item, "name");
+#define X(name) keyspace->name = (int64_t)ctl_number(item, #name);
 	COLUMN_MAP(X)
 #undef X
 }
@@ -148,7 +92,7 @@ static const segar_reply *look_take(struct ctl *ctl, uint32_t keys, struct look 
 	/* Who may not ask for all numbers sees those of `top`. */
 	ret_look->stats = segar_call(ctl->c, "stats", NULL, 0, 0, &ctl->options);
 	ret_look->at_us = now_us();
-	for_each(encoded(ret_look->top), "keyspaces", take_keyspace, ret_look);
+	ctl_each(ctl_encoded(ret_look->top), "keyspaces", take_keyspace, ret_look);
 	return NULL;
 }
 
@@ -215,47 +159,47 @@ static void put_keyspace(FILE *out, const struct look_keyspace *now,
 /* The origin's budget, and how much of it this daemon takes. */
 static void put_head(FILE *out, const struct look *before, const struct look *now, double seconds)
 {
-	struct wire_span stats = encoded(now->stats), earlier = encoded(before->stats);
-	double budget = number(stats, "origin_budget_per_min") / 60;
+	struct wire_span stats = ctl_encoded(now->stats), earlier = ctl_encoded(before->stats);
+	double budget = ctl_number(stats, "origin_budget_per_min") / 60;
 	double gets = 0;
 	for (uint32_t i = 0; i < now->count; i++) {
 		const struct look_keyspace *was = find_keyspace(before, now->keyspaces[i].name);
 		gets += was ? per_second(was->gets, now->keyspaces[i].gets, seconds) : 0;
 	}
 	fprintf(out, "gets %.1f/s, %.0f connections, %.0f requests waiting, near cache %.1f MiB\n",
-		gets, number(stats, "connections"), number(stats, "waiters"),
-		number(stats, "near_bytes") / (1024 * 1024));
+		gets, ctl_number(stats, "connections"), ctl_number(stats, "waiters"),
+		ctl_number(stats, "near_bytes") / (1024 * 1024));
 	if (budget <= 0)
 		return;
-	double builds = per_second((int64_t)number(earlier, "builds"),
-				   (int64_t)number(stats, "builds"), seconds);
+	double builds = per_second((int64_t)ctl_number(earlier, "builds"),
+				   (int64_t)ctl_number(stats, "builds"), seconds);
 	int full = builds >= budget ? BAR : (int)(BAR * builds / budget + 0.5);
 	fprintf(out, "builds [");
 	for (int i = 0; i < BAR; i++)
 		fputc(i < full ? '#' : '.', out);
 	fprintf(out, "] %.1f/s here, of %.1f/s for the fleet of %.0f; %.0f run, %.0f queued\n",
-		builds, budget, number(stats, "origin_fleet"), number(stats, "permits"),
-		number(stats, "queued"));
+		builds, budget, ctl_number(stats, "origin_fleet"), ctl_number(stats, "permits"),
+		ctl_number(stats, "queued"));
 }
 
 static void put_key(void *arg, struct wire_span item)
 {
 	FILE *out = arg;
-	struct wire_span near = text(item, "near");
-	fprintf(out, "%9.1f ", number(item, "rate"));
-	put_time(out, 8, number(item, "build_us"));
-	fprintf(out, " %8.2f  %-6.*s ", number(item, "load"), near.len > 0 ? (int)near.len : 1,
+	struct wire_span near = ctl_text(item, "near");
+	fprintf(out, "%9.1f ", ctl_number(item, "rate"));
+	put_time(out, 8, ctl_number(item, "build_us"));
+	fprintf(out, " %8.2f  %-6.*s ", ctl_number(item, "load"), near.len > 0 ? (int)near.len : 1,
 		near.len > 0 ? near.data : "-");
-	put_time(out, 8, 1e3 * number(item, "age_ms"));
+	put_time(out, 8, 1e3 * ctl_number(item, "age_ms"));
 	fputs("  ", out);
-	ctl_put_text(out, text(item, "key"));
+	ctl_put_text(out, ctl_text(item, "key"));
 	fputc('\n', out);
 }
 
 static void put_keys(FILE *out, const struct look *look, const char *title, const char *name)
 {
 	fprintf(out, "\n%s\n   gets/s    build     load  near        age  key\n", title);
-	for_each(encoded(look->top), name, put_key, out);
+	ctl_each(ctl_encoded(look->top), name, put_key, out);
 }
 
 static void put_all(FILE *out, const struct look *before, const struct look *now)
@@ -294,7 +238,7 @@ static enum ctl_exit show_once(struct ctl *ctl, uint32_t keys, struct look *befo
 	if (error)
 		return refused(ctl, error);
 	if (ctl->json)
-		ctl_print_json(stdout, encoded(before->top));
+		ctl_print_json(stdout, ctl_encoded(before->top));
 	else
 		put_all(stdout, before, now);
 	return CTL_VALUE;

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "doctor/doctor.h"
 #include "ops/check.h"
 #include "ops/daemon.h"
 #include "ops/memory.h"
@@ -16,16 +17,19 @@ struct options {
 	const char *config;
 	bool check;
 	bool origin;
+	bool doctor;
 };
 
 static const char usage[] =
-	"usage: segard [--config FILE] [--check [--origin]]\n"
+	"usage: segard [--config FILE] [--check [--origin] | --doctor]\n"
 	"\n"
 	"Keeps cached database results fresh, and the database's load within its budget.\n"
 	"\n"
 	"  -c, --config FILE   the configuration (default: /etc/segar/segard.yaml)\n"
 	"      --check         read the configuration, say all that is wrong with it, and exit\n"
 	"      --origin        with --check: connect to PostgreSQL and prepare every query too\n"
+	"      --doctor        look at all that a daemon lives by, say how to mend what is wrong, "
+	"and exit\n"
 	"      --help-config   print the reference of the configuration's keys, and exit\n"
 	"  -h, --help          print this, and exit\n"
 	"      --version       print the version, and exit\n"
@@ -42,11 +46,12 @@ static int bad_usage(const char *why, const char *what)
 /* -1: go on; else the exit code. */
 static int read_options(int argc, char **argv, struct options *ret_options)
 {
-	enum { CHECK_ONLY = 256, ORIGIN, HELP_CONFIG, VERSION };
+	enum { CHECK_ONLY = 256, ORIGIN, DOCTOR, HELP_CONFIG, VERSION };
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "check", no_argument, NULL, CHECK_ONLY },
 		{ "origin", no_argument, NULL, ORIGIN },
+		{ "doctor", no_argument, NULL, DOCTOR },
 		{ "help", no_argument, NULL, 'h' },
 		{ "help-config", no_argument, NULL, HELP_CONFIG },
 		{ "version", no_argument, NULL, VERSION },
@@ -64,6 +69,9 @@ static int read_options(int argc, char **argv, struct options *ret_options)
 			break;
 		case ORIGIN:
 			ret_options->origin = true;
+			break;
+		case DOCTOR:
+			ret_options->doctor = true;
 			break;
 		case HELP_CONFIG:
 			config_print_reference(stdout);
@@ -103,6 +111,14 @@ static int check(const struct options *options, const struct config *config)
 	return EXIT_OK;
 }
 
+static int examine(const char *path)
+{
+	static struct doctor_report report;
+	doctor_examine(path, &report);
+	doctor_print(&report, stdout);
+	return report.bad > 0 ? EXIT_CONFIG : EXIT_OK;
+}
+
 /* A file opened as 0, 1 or 2 would be written to as if it were the terminal. */
 static void open_standard_files(void)
 {
@@ -121,6 +137,9 @@ int main(int argc, char **argv)
 	int code = read_options(argc, argv, &options);
 	if (code >= 0)
 		return code;
+
+	if (options.doctor)
+		return examine(options.config);
 
 	static struct config_errors errors;
 	struct config *config = NULL;

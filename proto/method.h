@@ -22,7 +22,8 @@
 	X(STATS, stats, "[keyspace]", "counters and gauges, of all or of a keyspace")              \
 	X(KEYSPACES, keyspaces, "", "the keyspaces and how each stands")                           \
 	X(TOP, top, "[count]", "what is asked for most, and what would cost most")                 \
-	X(RELOAD, reload, "", "read the configuration anew")
+	X(RELOAD, reload, "", "read the configuration anew")                                       \
+	X(DOCTOR, doctor, "", "what is wrong with all that the daemon lives by")
 
 enum method {
 #define X(NAME, name, params, text) METHOD_##NAME,

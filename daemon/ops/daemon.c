@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "core/pump.h"
 #include "ops/check.h"
+#include "ops/examination.h"
 #include "ops/follower.h"
 #include "ops/hot_keys.h"
 #include "ops/metrics.h"
@@ -50,6 +51,7 @@ struct daemon {
 	uv_timer_t status_timer; /* say_status */
 	uv_signal_t signals[SIGNALS];
 	struct reload reload;
+	struct examination examination;
 	struct stores stores;
 	struct pool *pool;
 	struct engine *engine;
@@ -159,6 +161,11 @@ static void about_reload(void *impl, struct server_reload *asker)
 	reload_ask(&((struct daemon *)impl)->reload, asker);
 }
 
+static void about_examine(void *impl, struct server_examination *asker)
+{
+	examination_ask(&((struct daemon *)impl)->examination, asker);
+}
+
 /* ---- reload -------------------------------------------------------------------------------- */
 
 static void compose_status(const struct daemon *daemon, char *ret_line)
@@ -241,6 +248,8 @@ static void close_handles(struct daemon *daemon)
 	hot_keys_close(&daemon->hot_keys);
 	if (!daemon->reload.closing)
 		reload_close(&daemon->reload);
+	if (!daemon->examination.closing)
+		examination_close(&daemon->examination);
 }
 
 static void on_stores_closed(void *arg)
@@ -295,6 +304,7 @@ static void stop(struct daemon *daemon, int number)
 	uv_timer_stop(&daemon->status_timer);
 	metrics_close(&daemon->metrics);
 	reload_close(&daemon->reload);
+	examination_close(&daemon->examination);
 	service_stopping();
 	follower_end(&daemon->follower);
 	hot_keys_stop(&daemon->hot_keys);
@@ -348,6 +358,7 @@ static void open_loop(struct daemon *daemon)
 	daemon->timer.data = daemon->drain.data = daemon->status_timer.data = daemon;
 	service_watch(&daemon->loop, &daemon->watchdog);
 	open_reload(daemon);
+	examination_init(&daemon->examination, &daemon->loop, daemon->config->path);
 	hot_keys_init(&daemon->hot_keys, &daemon->loop, daemon->config);
 	static const int numbers[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
 	for (int i = 0; i < SIGNALS; i++) {
@@ -389,6 +400,7 @@ static int open_server(struct daemon *daemon)
 		.access = { daemon->config->access, daemon->config->access_count },
 		.about = { .impl = daemon,
 			   .reload = about_reload,
+			   .examine = about_examine,
 			   .config = about_config,
 			   .stats = about_stats,
 			   .keyspace = about_keyspace,

@@ -327,6 +327,16 @@ static enum status serve_reload(struct ask *ask, struct wire_error *error)
 	return status;
 }
 
+static enum status serve_doctor(struct ask *ask, struct wire_error *error)
+{
+	struct options options;
+	enum status status = options_read(&ask->params, ask->method, &options, error);
+
+	if (status == STATUS_OK)
+		keyop_examine(ask->peer, ask->id);
+	return status;
+}
+
 static const handler handlers[] = {
 #define X(NAME, name, params, text) [METHOD_##NAME] = serve_##name,
 	METHOD_MAP(X)

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "core/pump.h"
+#include "doctor/doctor.h"
 #include "rpc/inspect.h"
 #include "rpc/peer.h"
 #include "rpc/reply.h"
@@ -19,6 +20,7 @@ struct keyop {
 		struct invalidation invalidation;
 		struct inspection inspection;
 		struct server_reload reload;
+		struct server_examination examination;
 	};
 	size_t key_bytes;
 	char bytes[]; /* the key's */
@@ -176,6 +178,57 @@ void keyop_reload(struct peer *peer, uint32_t id)
 	op->reload = (struct server_reload){ .done = keyop_on_reloaded };
 	list_node_init(&op->reload.node);
 	about->reload(about->impl, &op->reload);
+}
+
+static void put_finding(struct wire_buf *b, const struct doctor_finding *finding)
+{
+	wire_buf_map(b, 4);
+	wire_buf_str(b, "check");
+	wire_buf_str(b, finding->check);
+	wire_buf_str(b, "grade");
+	wire_buf_str(b, doctor_grade_name(finding->grade));
+	wire_buf_str(b, "found");
+	wire_buf_str(b, finding->found);
+	wire_buf_str(b, "remedy");
+	if (finding->remedy[0])
+		wire_buf_str(b, finding->remedy);
+	else
+		wire_buf_nil(b);
+}
+
+static void keyop_on_examined(struct server_examination *examination)
+{
+	struct keyop *op = container_of(examination, struct keyop, examination);
+	const struct doctor_report *report = examination->report;
+	struct reply reply;
+
+	if (op->peer && report) {
+		reply = reply_begin(op->peer, op->id);
+		wire_buf_array(&reply.out->bytes, (uint32_t)report->count);
+		for (size_t i = 0; i < report->count; i++)
+			put_finding(&reply.out->bytes, &report->findings[i]);
+		reply_end(&reply);
+	} else if (op->peer) {
+		reply_error(op->peer, op->id, STATUS_UNAVAILABLE, examination->why);
+	}
+	keyop_free(op);
+}
+
+void keyop_examine(struct peer *peer, uint32_t id)
+{
+	const struct server_about *about = &peer->server->about;
+	struct keyop *op;
+
+	if (!about->examine || peer->server->closing) {
+		reply_error(peer, id, STATUS_UNAVAILABLE, "the daemon is stopping");
+		return;
+	}
+	op = keyop_create(peer, id, 0);
+	if (!op)
+		return;
+	op->examination = (struct server_examination){ .done = keyop_on_examined };
+	list_node_init(&op->examination.node);
+	about->examine(about->impl, &op->examination);
 }
 
 void keyop_orphan_all(struct peer *peer)

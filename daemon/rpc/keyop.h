@@ -1,5 +1,5 @@
-/* An `invalidate` or an `inspect` on its way to the store and back, or a `reload` on its to the
- * disk.
+/* An `invalidate` or an `inspect` on its way to the store and back, a `reload` on its to the disk,
+ * or a `doctor` on its way to all of them.
  *
  * Other than a call (call.h) it can't be taken back: when its client goes it stays, an orphan,
  * until the store has answered, and the server waits for it before it closes. The connection owns
@@ -21,6 +21,7 @@ void keyop_invalidate_keyspace(struct peer *peer, uint32_t id, const struct key 
 			       int64_t spread_us);
 void keyop_inspect(struct peer *peer, uint32_t id, const struct key *key);
 void keyop_reload(struct peer *peer, uint32_t id);
+void keyop_examine(struct peer *peer, uint32_t id);
 
 /* Parts the connection from its operations: they will reply to nobody. */
 void keyop_orphan_all(struct peer *peer);

@@ -73,6 +73,16 @@ struct server_reload {
 #undef X
 };
 
+/* What a client asks the doctor, embedded in its owner. */
+struct doctor_report;
+struct server_examination {
+	struct list_node node;                                /* whoever carries it out */
+	void (*done)(struct server_examination *examination); /* once, later */
+
+	const struct doctor_report *report; /* borrowed for the call; NULL: `why` there is none */
+	const char *why;
+};
+
 /* The configuration in force. */
 struct server_config {
 	const char *path; /* these are borrowed until the loop goes on */
@@ -90,6 +100,9 @@ struct server_about {
 
 	/* Reads the configuration anew, and tells what came of it. */
 	void (*reload)(void *impl, struct server_reload *reload);
+
+	/* Looks at what the daemon lives by, and tells what is wrong. */
+	void (*examine)(void *impl, struct server_examination *examination);
 
 	/* Which one is in force. */
 	void (*config)(void *impl, struct server_config *ret_config);

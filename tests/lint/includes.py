@@ -17,17 +17,18 @@ PARTS = {
     "daemon/core": ["daemon/base", "proto"],
     "daemon/origin": ["daemon/core", "daemon/base", "proto"],
     "daemon/store": ["daemon/core", "daemon/base", "proto"],
-    "daemon/rpc": ["daemon/core", "daemon/base", "proto"],
-    "daemon/ops": ["daemon/rpc", "daemon/store", "daemon/origin", "daemon/core", "daemon/base", "proto"],
-    "daemon": ["daemon/ops", "daemon/rpc", "daemon/store", "daemon/origin", "daemon/core", "daemon/base",
+    "daemon/doctor": ["daemon/store", "daemon/base", "proto"],
+    "daemon/rpc": ["daemon/doctor", "daemon/core", "daemon/base", "proto"],
+    "daemon/ops": ["daemon/rpc", "daemon/doctor", "daemon/store", "daemon/origin", "daemon/core", "daemon/base", "proto"],
+    "daemon": ["daemon/ops", "daemon/rpc", "daemon/doctor", "daemon/store", "daemon/origin", "daemon/core", "daemon/base",
                "proto"],
 }
 
 # library header: the parts that may include it
 LIBRARIES = {
     r"uv\.h": ["daemon/origin", "daemon/store", "daemon/rpc", "daemon/ops", "daemon"],
-    r"(libpq-fe|postgres_ext|pg_config.*)\.h": ["daemon/origin"],
-    r"hiredis/.*": ["daemon/store"],
+    r"(libpq-fe|postgres_ext|pg_config.*)\.h": ["daemon/origin", "daemon/doctor"],
+    r"hiredis/.*": ["daemon/store", "daemon/doctor"],
     r"msgpack.*": ["proto"],
     r"yaml\.h": ["daemon/base"],
     r"systemd/.*": ["daemon/ops"],
