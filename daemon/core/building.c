@@ -78,11 +78,13 @@ void building_ask(struct batch *batch, int64_t now_us, struct effects *effects)
 }
 
 /* Whether the flight's lease will do for a build that begins now. A lease of our own is worth
- * nothing once the shared store is back: it is asked anew. Where it still refuses leases but gives
- * permits, as one out of memory does, ours has to do. */
-static bool is_covered(struct flight *flight, const struct store_op *op, int64_t now_us)
+ * nothing once the shared store is back: it is asked anew. Where it gives permits but still refuses
+ * leases, as one out of memory does, ours has to do: each permit given back is a build less. */
+static bool is_covered(const struct engine *engine, struct flight *flight,
+		       const struct store_op *op, int64_t now_us)
 {
-	bool is_back = flight->away && !op->away && op->outcome != STORE_AWAY;
+	bool is_back = flight->away && !op->away && op->outcome != STORE_AWAY &&
+		       now_us >= engine->no_leases_us;
 	bool overdue = op->outcome != STORE_DONE && now_us - flight->asked_anew_us >= ASK_ANEW_US;
 	bool anew = is_back && (flight->asked_anew_us == 0 || overdue);
 	bool covered = tenure_covers_build(flight, now_us) && !anew;
@@ -115,7 +117,7 @@ static void part(struct engine *engine, struct batch *batch, bool all, int64_t n
 	for (struct list_node *node = list_first(&batch->members); node; node = next) {
 		struct flight *flight = container_of(node, struct flight, link);
 		next = node->next != &batch->members.head ? node->next : NULL;
-		bool covered = all || is_covered(flight, &batch->op, now_us);
+		bool covered = all || is_covered(engine, flight, &batch->op, now_us);
 		if (covered && !all && !flight->stop)
 			continue;
 		/* Without the lease the build would be one too many. */

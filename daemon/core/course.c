@@ -10,6 +10,9 @@
 #include "core/warming.h"
 
 enum {
+	/* A store that answers, and refuses a lease, is taken to give none for so long. */
+	NO_LEASES_US = 1000 * 1000,
+
 	ADVANCE_MAX = 4, /* batches let into free room, and flights moved on, per call */
 
 	/* A flight that is HELD loads again after this, doubling up to that, with jitter of a half.
@@ -179,6 +182,11 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 	struct store_op *op = &flight->op;
 	bool loaded_away = flight->away;
 	flight->away = engine->away = op->away || op->outcome == STORE_AWAY;
+	/* A store out of memory answers loads and gives permits, but no leases. */
+	if (!flight->away)
+		engine->no_leases_us = 0;
+	else if (!loaded_away)
+		engine->no_leases_us = now_us + NO_LEASES_US;
 	switch (op->outcome) {
 	case STORE_DONE:
 		on_granted(engine, flight, now_us, effects);

@@ -113,6 +113,7 @@ struct engine {
 	uint32_t trusts;          /* grows with each loss of trust */
 	int64_t trusted_until_us; /* … before this moment */
 	bool away;                /* the shared store was, when last asked */
+	int64_t no_leases_us;     /* until then it is known to answer, and to give no leases */
 };
 
 /* Orders to the pump. Each concerns one flight or batch, whose op, renew_op, free_op or build is

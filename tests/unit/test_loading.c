@@ -323,6 +323,23 @@ Test(loading, while_the_store_is_away_a_cold_key_is_built_once_without_the_keys_
 	cr_assert_eq(world.key_locks, 0);
 }
 
+/* Each permit given back for a lease that will not come is a build less. */
+Test(loading, where_the_store_gives_permits_but_no_leases_no_permit_is_wasted)
+{
+	world.refuses_leases = true;
+	world_get(&world, &a, "a");
+	world_get(&world, &b, "b");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	ASSERT_VALUE(&b, "fresh", "v2");
+	cr_assert_eq(world.engine->counters.retries_lease, 0);
+	world.refuses_leases = false;
+	world_get(&world, &b, "c");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&b, "fresh", "v3");
+	cr_assert_eq(world.engine->no_leases_us, 0, "it gives them again");
+}
+
 /* After the store's clock has gone back, and the claim is gone. */
 Test(loading, a_dead_entry_is_not_taken_for_another_of_its_fence)
 {

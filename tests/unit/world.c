@@ -139,7 +139,7 @@ static void on_routed_done(struct store_op *op)
 	if (op->verb == STORE_SAVE && world->refuses_saves)
 		op->outcome = STORE_REFUSED;
 	if (op->verb != STORE_SAVE)
-		op->away = world->away;
+		op->away = world->away || (op->verb == STORE_LEASE && world->refuses_leases);
 	if (op->verb == STORE_LEASE && op->outcome == STORE_DONE && is_enough(world, op)) {
 		op->outcome = STORE_ENOUGH;
 		op->has_entry = op->has_value = true;

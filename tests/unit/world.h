@@ -71,6 +71,7 @@ struct world {
 	struct store_op *held_save;
 
 	bool refuses_saves;
+	bool refuses_leases;      /* as out of memory: the daemon has its own, and shared permits */
 	uint64_t floor;           /* as the claim has it */
 	bool holds_renewals;      /* they are answered only by world_answer_renewal */
 	struct store_op *renewal; /* the last one held */
