@@ -206,17 +206,22 @@ static void conn_end_cancelled(struct conn *conn)
 	conn_rest(conn);
 }
 
-/* Nothing was answered, and a pooler is not asked twice. */
+/* Behind a pooler. PostgreSQL would have ended the statement by itself: either it hangs, or it
+ * never got it, since the pooler has no connection free. */
 static void conn_hang_up(struct conn *conn)
 {
 	struct trouble trouble;
 
-	if (conn->why == CONN_CANCELLED_BY_OWNER)
-		conn_set_cancelled(&trouble);
-	else
-		conn_set_timeout(conn, &trouble);
-	exchange_fail(&conn->exchange, &trouble);
-	conn_shut(conn, NULL);
+	if (conn->why == CONN_CANCELLED_BY_OWNER) {
+		conn_close(conn);
+		return;
+	}
+	trouble_set(
+		&trouble, BUILD_LOST, STATUS_UNAVAILABLE,
+		"no answer through the pooler within %g s (build_timeout and a grace): has it a "
+		"connection free?",
+		(double)(exchange_timeout_ms(&conn->exchange) + CONN_GRACE_MS) / 1000);
+	conn_break(conn, &trouble);
 }
 
 /* --- work --- */

@@ -157,6 +157,25 @@ def test_a_killed_daemons_builds_end(origin, pooler, make_pooled):
         wait_until(lambda: gate.waiting() == 0, what="PostgreSQL to notice")
 
 
+def test_a_pool_without_a_free_connection_is_no_failure_of_the_query(origin, make_pooler, make_segard):
+    pooler = make_pooler(origin, size=1)
+    segard = make_segard(pooler.dsn(origin), **merged(POOLED, {"keyspaces": {"item": {"build_timeout": "100ms"}}})).start()
+    client = segard.client()
+    with contextlib.closing(pooler.connect(origin.name, user="segard")) as other:
+        run(other, "BEGIN")
+        run(other, "SELECT 1")
+        with pytest.raises(Error) as waited:
+            client.get("item:1")
+        assert waited.value.code == "unavailable" and "has it a connection free" in str(waited.value)
+        run(other, "COMMIT")
+
+    def answers():
+        with contextlib.suppress(Error):
+            return client.get("item:1")["value"] == b"item 1"
+
+    wait_until(answers, what="service to return")
+
+
 def test_a_changed_table_is_learned_anew(origin, make_pooled):
     origin.sql("CREATE TABLE shapes (id int, v text); INSERT INTO shapes VALUES (1, 'text'), (2, '5')")
     origin.sql("GRANT SELECT ON shapes TO segard")
