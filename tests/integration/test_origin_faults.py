@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from harness.origin import Origin
-from harness.proxy import Proxy
+from harness.proxy import CUT, PASS, Proxy
 from harness.wait import PATIENCE_S, wait_until
 from harness.wire import Error
 
@@ -142,16 +142,16 @@ def test_absent_at_the_start(make_segard, make_postgres):
 
 @pytest.mark.parametrize("passing", [0, 1, 100, 70000, 3000000])
 def test_cut_in_the_middle_of_a_result(own_origin, make_segard, workshop, serial, passing):
-    proxy = Proxy(workshop / f"x{next(serial)}", own_origin.server)
+    proxy = Proxy.for_postgres(workshop / f"x{next(serial)}", own_origin.server)
     try:
         segard = make_segard(proxy.dsn(), keyspaces={"sized": {"error": "10ms"}, "item": {"error": "10ms"}}).start()
         client = segard.client()
         assert client.get("sized:10")["value"] == b"x" * 10
         client.get("item:1")
-        proxy.cut_after = passing
+        proxy.down.script = [(passing, CUT)]
         reply = attempt(client, "sized:5000000", wait_ms=5000)
         assert reply.code in AWAY, reply
-        proxy.cut_after = None
+        proxy.down.script, proxy.down.fault = [], PASS
         wait_service(client, "sized:5000000", b"x" * 5000000)
         wait_service(client, "item:2", b"item 2")
         client.close()
