@@ -104,6 +104,11 @@ void warming_on_permitted(struct engine *engine, struct batch *batch, int64_t no
 	boarding_end(engine, batch);
 }
 
+bool warming_is_asking(const struct warming *warming)
+{
+	return warming->batch && warming->batch->state == BATCH_PERMITTING;
+}
+
 /* ---- boarding ---------------------------------------------------------------------------- */
 
 static void start_next(struct engine *engine, struct warming *warming, int64_t now_us,

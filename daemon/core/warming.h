@@ -70,6 +70,9 @@ void warming_start(struct engine *engine, struct warming *warming, int64_t now_u
 void warming_on_permitted(struct engine *engine, struct batch *batch, int64_t now_us,
 			  struct effects *effects);
 
+/* Whether it has no answer to its permit yet. */
+bool warming_is_asking(const struct warming *warming);
+
 /* Starts a few of the flights that are to be started. */
 void warming_advance(struct engine *engine, int64_t now_us, struct effects *effects);
 bool warming_can_advance(const struct engine *engine);
