@@ -16,6 +16,7 @@ enum ctl_exit {
 	CTL_USAGE = 2,
 	CTL_NO_DAEMON = 3,
 	CTL_ABSENT = 4,
+	CTL_FAIL_UNDER = 5,
 };
 
 struct bench_plan {
@@ -23,6 +24,12 @@ struct bench_plan {
 	int depth;        /* requests in flight on each */
 	int64_t requests; /* in all; 0: as many as come in `seconds` */
 	double seconds;
+};
+
+struct warm_wish {
+	bool wait;
+	double fail_under; /* of --wait: so many percent of the keys are to be warm */
+	double rate_per_s; /* 0: the plan's */
 };
 
 struct ctl {
@@ -33,6 +40,7 @@ struct ctl {
 	segar_options options;
 	struct bench_plan bench;
 	struct estimate_line estimate;
+	struct warm_wish warm;
 	char **args; /* behind the command */
 	int args_count;
 };
@@ -74,3 +82,9 @@ enum ctl_exit ctl_bench(struct ctl *ctl, const char *key);
 
 /* Shows what ctl->estimate comes to; of a keyspace, NULL: none, by what its daemon measures. */
 enum ctl_exit ctl_estimate(struct ctl *ctl, const char *keyspace);
+
+/* Starts the warm-up of ctl->args, a plan or keys, and perhaps waits for it. */
+enum ctl_exit ctl_warm(struct ctl *ctl);
+
+/* warm_status or warm_cancel. */
+enum ctl_exit ctl_warm_ask(struct ctl *ctl, const char *method);

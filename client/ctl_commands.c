@@ -224,6 +224,24 @@ static enum ctl_exit run_doctor(struct ctl *ctl, const struct command *command)
 	return ctl_doctor(ctl);
 }
 
+static enum ctl_exit run_warm(struct ctl *ctl, const struct command *command)
+{
+	(void)command;
+	return ctl_warm(ctl);
+}
+
+static enum ctl_exit run_warm_status(struct ctl *ctl, const struct command *command)
+{
+	(void)command;
+	return ctl_warm_ask(ctl, "warm_status");
+}
+
+static enum ctl_exit run_warm_cancel(struct ctl *ctl, const struct command *command)
+{
+	(void)command;
+	return ctl_warm_ask(ctl, "warm_cancel");
+}
+
 #define KEY     "KEY | KEYSPACE ARG..."
 #define KEY_MAX (1 + WIRE_KEY_ARGS_MAX)
 
@@ -243,6 +261,11 @@ const struct command commands[] = {
 	  run_stats },
 	{ "keyspaces", "", "show the keyspaces and how each stands", 0, 0, 0, run_plain },
 	{ "top", "[COUNT]", "show what goes on, again and again", 0, 1, 0, run_top },
+	{ "warm status", "[JOB]", "show how a warm-up stands, or all that run", 0, 1, 0,
+	  run_warm_status },
+	{ "warm cancel", "JOB", "end a warm-up", 1, 1, 0, run_warm_cancel },
+	{ "warm", "PLAN | KEY...", "have keys built before they are asked for", 1,
+	  WIRE_MGET_KEYS_MAX, 0, run_warm },
 	{ "reload", "", "have the configuration read anew", 0, 0, 0, run_plain },
 	{ "doctor", "", "look for what is wrong, and say how to mend it", 0, 0, 0, run_doctor },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,

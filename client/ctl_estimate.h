@@ -16,6 +16,9 @@ struct estimate_option {
 extern const struct estimate_option estimate_options[];
 extern const int estimate_options_count;
 
+/* The bit of --rate, which `warm` takes too. */
+enum { ESTIMATE_RATE = 1 };
+
 /* What the options say: a plan, in which `given` has a bit for each option that was. */
 struct estimate_line {
 	struct estimate_plan plan;

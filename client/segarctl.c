@@ -12,13 +12,13 @@
 /* --- options --- */
 
 /* Those of segarctl itself. Those of the methods come from proto/method.h. */
-enum { FOR_BENCH = 1, FOR_TOP };
+enum { FOR_BENCH = 1, FOR_TOP, FOR_WARM };
 static const struct own_option {
 	char letter; /* what getopt returns */
 	const char *name;
 	const char *arg; /* NULL: it takes none */
 	const char *text;
-	int only; /* FOR_BENCH, FOR_TOP, or for all */
+	int only; /* FOR_BENCH, FOR_TOP, FOR_WARM, or for all */
 } own_options[] = {
 	{ 's', "socket", "PATH", "the daemon's socket; or $SEGAR_SOCKET, or /run/segar/segard.sock",
 	  0 },
@@ -30,6 +30,9 @@ static const struct own_option {
 	{ 'n', "requests", "N", "requests in all; without, for some seconds", FOR_BENCH },
 	{ 't', "seconds", "N", "for how long (5)", FOR_BENCH },
 	{ '1', "once", NULL, "show it once, and plainly", FOR_TOP },
+	{ 'W', "wait", NULL, "wait until it has ended, and show how it goes", FOR_WARM },
+	{ 'F', "fail-under", "P%", "with --wait: exit with 5 where less of the keys are warm then",
+	  FOR_WARM },
 	{ 'h', "help", NULL, "show this", 0 },
 	{ 'V', "version", NULL, "show segarctl's version", 0 },
 };
@@ -84,9 +87,10 @@ static void print_help(FILE *out)
 		fprintf(out, "  -%c, --%s%s%s\n          %s%s\n", own_options[i].letter,
 			own_options[i].name, own_options[i].arg ? " " : "",
 			own_options[i].arg ? own_options[i].arg : "",
-			own_options[i].only == FOR_BENCH ? "bench: "
-			: own_options[i].only == FOR_TOP ? "top: "
-							 : "",
+			own_options[i].only == FOR_BENCH  ? "bench: "
+			: own_options[i].only == FOR_TOP  ? "top: "
+			: own_options[i].only == FOR_WARM ? "warm: "
+							  : "",
 			own_options[i].text);
 	for (size_t i = 0; i < options_count; i++) {
 		if (options_all[i].type == OPTION_NOT_YET)
@@ -102,7 +106,8 @@ static void print_help(FILE *out)
 	fputs("\nA key is keyspace:argument:..., with : and % inside arguments as %3A and %25; "
 	      "given\n"
 	      "as KEYSPACE ARG... the arguments may be anything.\n"
-	      "\nexit status: 0 a value, 1 an error, 2 wrong usage, 3 no daemon, 4 no such row\n",
+	      "\nexit status: 0 a value, 1 an error, 2 wrong usage, 3 no daemon, 4 no such row,\n"
+	      "5 fewer keys are warm than --fail-under asks for\n",
 	      out);
 }
 
@@ -143,6 +148,17 @@ static enum ctl_exit take_number(const char *name, const char *text, int64_t lea
 		      most, text);
 }
 
+static enum ctl_exit take_percent(const char *name, const char *text, double *ret_percent)
+{
+	char *end;
+	const double number = strtod(text, &end);
+
+	if (end == text || (*end && strcmp(end, "%") != 0) || !(number > 0 && number <= 100))
+		return refuse("--%s must be a percentage, such as 99%%, not %s", name, text);
+	*ret_percent = number;
+	return CTL_VALUE;
+}
+
 /* What the command line says, before it is known for which command. */
 struct line {
 	struct options options;
@@ -151,6 +167,8 @@ struct line {
 	int64_t timeout_ms;
 	int64_t connections, requests, seconds, depth;
 	bool json, raw, once;
+	struct warm_wish warm;
+	int words;      /* of the command's name */
 	bool for_bench; /* an option of bench's was given */
 };
 
@@ -191,6 +209,11 @@ static enum ctl_exit take_own_option(struct line *line, int letter, const char *
 	case '1':
 		line->once = true;
 		return CTL_VALUE;
+	case 'W':
+		line->warm.wait = true;
+		return CTL_VALUE;
+	case 'F':
+		return take_percent("fail-under", arg, &line->warm.fail_under);
 	case 'w':
 		return take_number("timeout-ms", arg, 1, INT32_MAX, &line->timeout_ms);
 	case 'c':
@@ -285,13 +308,34 @@ static enum ctl_exit check_options(struct line *line, const struct command *comm
 				      option_flag(&options_all[i], flag));
 	if (line->for_bench && strcmp(command->name, "bench") != 0)
 		return refuse("-c, -d, -n and -t are for bench");
-	if (line->estimate.given && strcmp(command->name, "estimate") != 0)
+	const bool warms = strcmp(command->name, "warm") == 0;
+	const unsigned own = line->estimate.given & ~(warms ? ESTIMATE_RATE : 0u);
+	if (own && strcmp(command->name, "estimate") != 0)
 		return refuse("--rate, --build and what goes with them are for estimate");
+	if ((line->warm.wait || line->warm.fail_under > 0) && !warms)
+		return refuse("--wait and --fail-under are for warm");
+	if (line->warm.fail_under > 0 && !line->warm.wait)
+		return refuse("--fail-under goes with --wait");
 	if (line->once && strcmp(command->name, "top") != 0)
 		return refuse("--once is for top");
 	if (line->requests && line->seconds)
 		return refuse("bench ends after -n requests or -t seconds, not both");
 	return CTL_VALUE;
+}
+
+/* How many of the arguments are the command's name: 0, it is another. */
+static int words_of(const struct command *command, char **args, int count)
+{
+	const char *space = strchr(command->name, ' ');
+
+	if (!space)
+		return strcmp(args[0], command->name) == 0 ? 1 : 0;
+	const size_t len = (size_t)(space - command->name);
+
+	return count > 1 && strlen(args[0]) == len && strncmp(args[0], command->name, len) == 0 &&
+			       strcmp(args[1], space + 1) == 0
+		       ? 2
+		       : 0;
 }
 
 static enum ctl_exit find_command(struct line *line, char **args, int count,
@@ -300,9 +344,12 @@ static enum ctl_exit find_command(struct line *line, char **args, int count,
 	for (int i = 0; count > 0 && i < commands_count; i++) {
 		const struct command *command = &commands[i];
 
-		if (strcmp(args[0], command->name) != 0)
+		const int words = words_of(command, args, count);
+
+		if (words == 0)
 			continue;
-		if (count - 1 < command->args_min || count - 1 > command->args_max)
+		line->words = words;
+		if (count - words < command->args_min || count - words > command->args_max)
 			return refuse("usage: segarctl %s%s%s", command->name,
 				      *command->args ? " " : "", command->args);
 		*ret_command = command;
@@ -325,6 +372,8 @@ static void set_options(struct ctl *ctl, const struct line *line)
 	ctl->options.hard = line->options.hard == 1;
 	ctl->options.timeout_ms = line->timeout_ms;
 	ctl->estimate = line->estimate;
+	ctl->warm = line->warm;
+	ctl->warm.rate_per_s = line->estimate.plan.rate_per_s;
 	ctl->bench.connections = (int)line->connections;
 	ctl->bench.depth = (int)line->depth;
 	ctl->bench.requests = line->requests;
@@ -345,8 +394,8 @@ int main(int argc, char **argv)
 	if (exit_code != CTL_VALUE)
 		return exit_code;
 	set_options(&ctl, &line);
-	ctl.args = argv + optind + 1;
-	ctl.args_count = argc - optind - 1;
+	ctl.args = argv + optind + line.words;
+	ctl.args_count = argc - optind - line.words;
 	ctl.c = segar_open(line.socket);
 	if (!ctl.c)
 		return refuse("the socket's path is over 107 bytes");

@@ -22,6 +22,10 @@
 	X(STATS, stats, "[keyspace]", "counters and gauges, of all or of a keyspace")              \
 	X(KEYSPACES, keyspaces, "", "the keyspaces and how each stands")                           \
 	X(TOP, top, "[count]", "what is asked for most, and what would cost most")                 \
+	X(WARM, warm, "{plan | keys | keyspace, [rate]}",                                          \
+	  "have keys built before they are asked for")                                             \
+	X(WARM_STATUS, warm_status, "[job]", "how a warm-up stands, or all that run")              \
+	X(WARM_CANCEL, warm_cancel, "job", "end a warm-up")                                        \
 	X(RELOAD, reload, "", "read the configuration anew")                                       \
 	X(DOCTOR, doctor, "", "what is wrong with all that the daemon lives by")
 

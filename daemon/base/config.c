@@ -100,6 +100,16 @@ static bool check_state_dir(const struct scope *scope, const struct field *field
 	return false;
 }
 
+static bool check_path(const struct scope *scope, const struct field *field, void *value)
+{
+	const char *path = *(char **)value;
+	if (path[0] == '/')
+		return true;
+	scope_error(scope, field->name, "%s is not absolute; expected %s", shown(path).text,
+		    field->form);
+	return false;
+}
+
 static bool check_name(const struct scope *scope, const struct field *field, void *value)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -194,6 +204,51 @@ static void check_keyspace(const struct scope *scope, void *object)
 			"so, and it is built for the next; expected a linger below wait");
 }
 
+static void check_plan(const struct scope *scope, void *object)
+{
+	struct warm_policy *plan = object;
+	const struct config *config = scope->root;
+	plan->line = scope->place.line;
+	for (size_t i = 0; i < scope->index && scope_good(scope, "name"); i++) {
+		const struct warm_policy *other = &config->warm[i];
+		if (other->name && strcmp(other->name, plan->name) == 0) {
+			scope_error(scope, "name",
+				    "\"%s\" is the plan on line %d already; expected another name",
+				    plan->name, other->line);
+			break;
+		}
+	}
+	if (scope_written(scope, "query") && scope_written(scope, "file"))
+		scope_error(scope, "file", "is one source too many; expected query or file");
+	else if (!scope_written(scope, "query") && !scope_written(scope, "file"))
+		scope_error(scope, "query", "is missing; expected query or file, for the keys");
+	if (scope_written(scope, "timeout") && !scope_written(scope, "query"))
+		scope_error(scope, "timeout", "has no effect: it is for query");
+	if (scope_good(scope, "rate") && plan->rate_per_s > config->origin.budget_per_s)
+		scope_warning(scope, "rate",
+			      "is more than origin.budget, which holds all the same");
+}
+
+static bool has_plan(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->warm_count; i++)
+		if (config->warm[i].name && strcmp(config->warm[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void check_warm(const struct scope *scope, const struct config *config)
+{
+	if (config->warm_count > 0 && !scope_written(scope, "state_dir"))
+		scope_error(scope, "warm",
+			    "has nowhere to keep the keys; expected state_dir besides");
+	if (config->ready.plan && (scope_good(scope, "warm") || !scope_written(scope, "warm")) &&
+	    !has_plan(config, config->ready.plan))
+		scope_error(scope, "ready_after_warm",
+			    "there is no plan %s; expected the name of one of warm",
+			    shown(config->ready.plan).text);
+}
+
 static void check_config(const struct scope *scope, void *object)
 {
 	const struct config *config = object;
@@ -205,6 +260,7 @@ static void check_config(const struct scope *scope, void *object)
 			scope, "origin",
 			"fleet is %d, but with store.url \"none\" nothing is shared; expected 1",
 			config->origin.fleet);
+	check_warm(scope, config);
 	bool follows = false;
 	for (size_t i = 0; i < config->keyspaces_count; i++)
 		follows |= config->keyspaces[i].on_change != ON_CHANGE_IGNORE;
@@ -238,7 +294,6 @@ static const char *const key_forms[] = { "plain", "hashed", NULL };
 static const char *const own_levels[] = { "inherit", "error", "warning", "info", "debug", NULL };
 static const char *const formats[] = { "text", "json", NULL };
 static const char *const on_changes[] = { "ignore", "refresh", "expire", "invalidate", NULL };
-static const char *const no_items[] = { "[]", NULL };
 
 static const struct field listen_fields[] = {
 	TEXT("socket", listen_policy, socket, DEFAULT("/run/segar/segard.sock"),
@@ -455,6 +510,38 @@ static const struct field keyspace_fields[] = {
 };
 const struct schema config_keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
 
+static const struct field warm_fields[] = {
+	TEXT("name", warm_policy, name, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
+	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECKED_BY(check_name),
+	     HELP("What `segarctl warm` and `segar-warm@NAME.service` call it by.")),
+	TEXT("query", warm_policy, query, RANGE(1, QUERY_BYTES_MAX),
+	     FORM("an SQL query with one column, the key"), CHECKED_BY(check_query),
+	     HELP("SQL whose rows are the keys, as in `SELECT 'product_config:' || id FROM …`; the "
+		  "first are warmed first. It is run once, by one daemon, beside origin.budget.")),
+	TEXT("file", warm_policy, file, RANGE(1, 4000), FORM("an absolute path"),
+	     CHECKED_BY(check_path),
+	     HELP("A file with a key a line, instead of `query`: on each host, the same. Empty "
+		  "lines "
+		  "and those that begin with # are none.")),
+	RATE("rate", warm_policy, rate_per_s,
+	     RANGE(UNITS_RATE_ONE / 60, 100000 * (int64_t)UNITS_RATE_ONE),
+	     HELP("How many of its statements may start, over the whole fleet; a batch is one. "
+		  "Without it: what origin.budget leaves.")),
+	COUNT("retries", warm_policy, retries, DEFAULT("2"), RANGE(0, WARM_RETRIES_MAX),
+	      HELP("How often a key whose build fails is tried again.")),
+	DURATION("timeout", warm_policy, timeout_us, DEFAULT("10m"), RANGE(UNITS_SECOND, UNITS_DAY),
+		 HELP("How long `query` may take.")),
+};
+static const struct schema warm_schema = SCHEMA(warm_fields, warm_policy, check_plan);
+
+static const struct field ready_fields[] = {
+	TEXT("plan", ready_policy, plan, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
+	     FORM("the name of a plan of warm"), HELP("It is started with the daemon.")),
+	DURATION("timeout", ready_policy, timeout_us, REQUIRED, RANGE(UNITS_SECOND, UNITS_DAY),
+		 HELP("So long after its start the daemon is ready in any case.")),
+};
+static const struct schema ready_schema = SCHEMA(ready_fields, ready_policy, NULL);
+
 /* Keyspaces come after what their checks rely on; those of access rely on them. */
 static const struct field config_fields[] = {
 	MAP("listen", config, listen, &listen_schema, HELP("Where applications connect.")),
@@ -478,9 +565,14 @@ static const struct field config_fields[] = {
 	     CHECKED_BY(check_state_dir),
 	     HELP("Where the daemon keeps its place in the fleet and its hot keys, so that it "
 		  "finds "
-		  "them again after a restart; without it, it asks for a new place, and begins "
-		  "with nothing.")),
-	LATER("warm", ACCEPTS(no_items), HELP("it will be the plans that warm keys up")),
+		  "them again after a restart, and the keys of warm-ups; without it, it asks for a "
+		  "new place, begins with nothing, and has no plans.")),
+	LIST("warm", config, warm, warm_count, &warm_schema, LIVE, RANGE(0, WARM_PLANS_MAX),
+	     HELP("Plans: keys that are built before they are asked for, on request "
+		  "(docs/WARMUP.md).")),
+	MAP("ready_after_warm", config, ready, &ready_schema, OPTIONAL,
+	    HELP("The daemon says that it is ready, in `hello` and to systemd, only when a plan is "
+		 "done, or its time is up; it serves before.")),
 	LIST("access", config, access, access_count, &access_schema, LIVE,
 	     RANGE(0, ACCESS_RULES_MAX),
 	     HELP("Who may do what: a process may do what one of the rules for its user or its "

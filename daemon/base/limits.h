@@ -8,6 +8,9 @@
 enum {
 	KEYSPACES_MAX = 1024,
 	ACCESS_RULES_MAX = 64,
+	WARM_PLANS_MAX = 64,
+	WARM_RETRIES_MAX = 100,
+	WARM_KEYS_MAX = 10000,                 /* of one request to warm */
 	KEYSPACE_NAME_MAX = WIRE_KEYSPACE_MAX, /* bytes */
 	KEY_ARGS_MAX = WIRE_KEY_ARGS_MAX,      /* parameters of a keyspace's query */
 	KEY_BYTES_MAX = WIRE_KEY_BYTES_MAX,    /* decoded arguments of one key, in all */

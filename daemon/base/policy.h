@@ -103,6 +103,24 @@ struct feed_policy {
 	int64_t retention_us; /* how long it is kept at least */
 };
 
+/* A plan: keys that are warmed up together. */
+struct warm_policy {
+	char *name;         /* owned; [A-Za-z0-9_.-]{1,64} */
+	char *query;        /* owned; its rows are keys. One of these two is NULL */
+	char *file;         /* owned; a key a line */
+	double rate_per_s;  /* statements started per second, over the fleet; 0: what the budget
+			       leaves */
+	int retries;        /* of a key that fails */
+	int64_t timeout_us; /* of `query` */
+	int line;
+};
+
+/* When the daemon says that it is ready. */
+struct ready_policy {
+	char *plan;         /* owned; once this one is done; NULL: when it serves */
+	int64_t timeout_us; /* … or so long after its start */
+};
+
 struct limits_policy {
 	int connections;             /* open client connections */
 	int requests;                /* requests that wait, over all connections */
@@ -132,6 +150,9 @@ struct config {
 	char *log_salt;           /* owned; or NULL */
 	struct policy *keyspaces; /* owned array */
 	size_t keyspaces_count;
+	struct warm_policy *warm; /* owned array */
+	size_t warm_count;
+	struct ready_policy ready;
 	struct access_rule *access; /* owned array; none: everyone may do everything */
 	size_t access_count;
 };

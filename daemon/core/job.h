@@ -113,13 +113,14 @@ struct job_call {
 	char spec[JOB_SPEC_MAX]; /* OPEN */
 	const char *bytes;       /* FEED, borrowed: keys (chunk_next); NULL: none now */
 	uint32_t len;
-	uint32_t keys;      /* in them */
-	int64_t from, to;   /* FEED: where in the spool they stand. From 0 it all starts anew */
-	bool last;          /* FEED: with this, all has been fed */
-	int64_t total;      /* FEED: keys in all; -1: not known */
-	uint32_t ahead_max; /* FEED */
-	uint64_t seq;       /* WORK: in, the chunk that is reported on, 0: none */
-	bool final;         /* WORK: with this it is done */
+	uint32_t keys;            /* in them */
+	uint64_t spool;           /* FEED: which; two of one job may have another order */
+	int64_t from, to;         /* FEED: where in it they stand. From 0 it all starts anew */
+	bool last;                /* FEED: with this, all has been fed */
+	int64_t total;            /* FEED: keys in all; -1: not known */
+	uint32_t ahead_max;       /* FEED */
+	uint64_t seq;             /* WORK: in, the chunk that is reported on, 0: none */
+	bool final;               /* WORK: with this it is done */
 	struct job_counts counts; /* WORK: of that chunk up to now */
 	const char *failures;     /* WORK, final: borrowed: as in `data` */
 	uint32_t failures_len;
@@ -133,7 +134,8 @@ struct job_call {
 	struct job job;   /* OPEN: of it only `id`; WORK, LOOK */
 	bool joined;      /* OPEN: it ran already */
 	int64_t left_us;  /* HELD: at most for so long */
-	int64_t fed;      /* FEED: up to where it has been */
+	int64_t fed;      /* FEED: up to where it has been … */
+	uint64_t of;      /* … of which spool */
 	uint32_t ahead;   /* FEED */
 	bool lost;        /* WORK: the claim reported on was not ours any more */
 	uint64_t next;    /* WORK: the chunk that was claimed, 0: there is none now */

@@ -1,12 +1,9 @@
 #include "core/warmer.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "proto/key.h"
 
 enum {
 	LIST_US = 1000 * 1000,
@@ -66,10 +63,13 @@ static int64_t jittered(struct warmer *warmer, int64_t us)
 
 uint32_t warmer_retries(const struct job *job)
 {
-	const char *space = strchr(job->spec, ' ');
-	long retries = space ? strtol(space + 1, NULL, 10) : WARMER_RETRIES_USUAL;
-	return retries < 0 || retries > WARMER_RETRIES_MAX ? WARMER_RETRIES_USUAL
-							   : (uint32_t)retries;
+	uint32_t retries = 0;
+	const char *at = strchr(job->spec, ' ');
+	if (!at)
+		return WARMER_RETRIES_USUAL;
+	while (*++at >= '0' && *at <= '9' && retries <= WARM_RETRIES_MAX)
+		retries = retries * 10 + (uint32_t)(*at - '0');
+	return retries <= WARM_RETRIES_MAX ? retries : WARM_RETRIES_MAX;
 }
 
 /* ---- chunks ------------------------------------------------------------------------------ */
@@ -238,25 +238,16 @@ static void on_looked(struct look *look)
 static bool find_key(struct warmer *warmer, struct warm_chunk *chunk, uint32_t index,
 		     struct key *ret_key)
 {
-	static char scratch[KEY_TEXT_MAX];
-	const struct warm_item *item = &chunk->items[index];
+	struct warm_item *item = &chunk->items[index];
 	struct pump *pump = warmer->options.pump;
-	struct wire_error error = { .text = "it is not in canonical form" };
-	struct wire_key key;
-	char text[ERROR_TEXT_MAX];
-	const char *why = error.text;
-	const char *bytes = chunk->bytes + item->at;
-	if (key_parse(bytes, item->len, scratch, &key, &error) == STATUS_OK &&
-	    key.len <= item->len) {
-		struct keyspace *keyspace =
-			engine_keyspace(pump->engine, key.text, key.keyspace_len);
-		/* Whoever spools makes it canonical; this sees to it. */
-		if (key.text == scratch)
-			memcpy(chunk->bytes + item->at, scratch, key.len);
-		chunk->items[index].len = (uint32_t)key.len;
+	char *bytes = chunk->bytes + item->at, text[ERROR_TEXT_MAX];
+	uint32_t name_len;
+	const char *why;
+	if (warmer->options.read_key(bytes, &item->len, &name_len, &why)) {
+		struct keyspace *keyspace = engine_keyspace(pump->engine, bytes, name_len);
 		why = "there is no such keyspace";
 		if (keyspace) {
-			engine_key(pump->engine, keyspace, bytes, key.len, ret_key);
+			engine_key(pump->engine, keyspace, bytes, item->len, ret_key);
 			why = text;
 			if (!pump->origin.check_key ||
 			    pump->origin.check_key(pump->origin.impl, ret_key, text,
@@ -779,6 +770,14 @@ void warmer_hurry(struct warmer *warmer)
 {
 	warmer->list_us = 0;
 	kick(warmer);
+}
+
+size_t warmer_memory(uint32_t concurrency)
+{
+	size_t chunk = sizeof(struct warm_chunk) + CHUNK_BYTES_MAX + FAILURES_OF_CHUNK;
+	return (size_t)JOBS_MAX * (sizeof(struct warmer_job) + WARMER_CHUNKS_MAX * chunk) +
+	       WARMER_LOOKS_MAX * sizeof(struct warmer_look) +
+	       (concurrency / 2 + 1) * sizeof(struct statement);
 }
 
 void warmer_init(struct warmer *warmer, const struct warmer_options *options)

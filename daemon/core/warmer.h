@@ -18,6 +18,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -31,7 +32,7 @@ enum {
 	WARMER_CHUNKS_MAX = 4, /* claimed at once, of each job */
 	WARMER_LOOKS_MAX = 64, /* under way at once, over all */
 	WARMER_RETRIES_USUAL = 2,
-	WARMER_RETRIES_MAX = 100,
+
 };
 
 enum warm_item_state {
@@ -109,6 +110,11 @@ struct warmer_host {
 
 struct warmer_options {
 	struct pump *pump; /* borrowed */
+	/* Makes the key canonical, in place, and tells how many bytes name its keyspace. False: it
+	   is no key, and `ret_why` says why (borrowed until the next call). The core does not know
+	   the wire. */
+	bool (*read_key)(char *bytes, uint32_t *len, uint32_t *ret_keyspace_len,
+			 const char **ret_why);
 	struct job_store jobs;
 	struct warmer_host host;
 	uint32_t concurrency; /* the fleet's */
@@ -117,7 +123,12 @@ struct warmer_options {
 	uint64_t token; /* this daemon's, random */
 };
 
-struct warmer_look;
+struct warmer_counters {
+#define X(name, text) uint64_t name;
+	WARMER_COUNTER_MAP(X)
+#undef X
+};
+
 struct warmer {
 	struct warmer_options options;
 	struct rng rng;
@@ -131,14 +142,13 @@ struct warmer {
 	int64_t look_interval_us;
 	int64_t look_next_us;
 	bool stopping, stopped;
-#define X(name, text) uint64_t name;
-	struct {
-		WARMER_COUNTER_MAP(X)
-	} counters;
-#undef X
+	struct warmer_counters counters;
 };
 
 void warmer_init(struct warmer *warmer, const struct warmer_options *options);
+
+/* What it may take at most, but for its statements' flights. */
+size_t warmer_memory(uint32_t concurrency);
 
 /* The host's timer; and whenever it may have more to do. */
 void warmer_turn(struct warmer *warmer);

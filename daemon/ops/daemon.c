@@ -25,6 +25,7 @@
 #include "ops/status.h"
 #include "ops/stores.h"
 #include "ops/takeover.h"
+#include "ops/warmup.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
 
@@ -57,6 +58,8 @@ struct daemon {
 	struct engine *engine;
 	struct pump pump;
 	struct follower follower;
+	struct warmup warmup;
+	uint64_t warm_token;
 	struct hot_keys hot_keys;
 	struct server server;
 	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
@@ -123,6 +126,7 @@ static void about_stats(void *impl, struct stat_sink *sink)
 	stats_put_origin(&daemon->config->origin, daemon->pool, sink);
 	stats_put_stores(&daemon->stores, sink);
 	stats_put_hot(&daemon->hot_keys, sink);
+	warmup_put_stats(&daemon->warmup, sink);
 	if (daemon->follower.feed)
 		stats_put_feed(daemon->follower.feed, sink);
 }
@@ -154,6 +158,21 @@ static void about_config(void *impl, struct server_config *ret_config)
 					      .digest = daemon->config->digest,
 					      .loaded_at_ms = daemon->loaded_at_s * 1000,
 					      .refused = *refused ? refused : NULL };
+}
+
+static bool about_ready(void *impl)
+{
+	return ((struct daemon *)impl)->warmup.is_ready;
+}
+
+static void about_warm(void *impl, struct server_warm *warm)
+{
+	warmup_ask(&((struct daemon *)impl)->warmup, warm);
+}
+
+static bool about_job(void *impl, uint32_t n, struct server_job *ret_job)
+{
+	return warmup_job(&((struct daemon *)impl)->warmup, n, ret_job);
 }
 
 static void about_reload(void *impl, struct server_reload *asker)
@@ -212,8 +231,8 @@ static const char *take_config(void *impl, struct config *next, struct server_re
 
 static void reload_begins(void *impl)
 {
-	(void)impl;
-	service_reloading();
+	if (((struct daemon *)impl)->warmup.is_ready)
+		service_reloading();
 }
 
 static void reload_ended(void *impl, const char *why)
@@ -221,7 +240,8 @@ static void reload_ended(void *impl, const char *why)
 	struct daemon *daemon = impl;
 	daemon->reloads += !why;
 	daemon->reloads_refused += why != NULL;
-	say_status(daemon, service_ready);
+	if (daemon->warmup.is_ready)
+		say_status(daemon, service_ready);
 }
 
 static void open_reload(struct daemon *daemon)
@@ -257,10 +277,10 @@ static void on_stores_closed(void *arg)
 	close_handles(arg);
 }
 
-/* Once neither the pump nor the follower asks them for anything any more. */
+/* Once neither the pump nor the follower nor a warm-up asks them for anything any more. */
 static void close_stores(struct daemon *daemon)
 {
-	if (daemon->pool || daemon->follower.feed)
+	if (daemon->pool || daemon->follower.feed || daemon->warmup.open)
 		return;
 	follower_close(&daemon->follower);
 	stores_close(&daemon->stores, on_stores_closed);
@@ -275,6 +295,11 @@ static void on_pool_closed(struct pool *pool, void *arg)
 }
 
 static void on_follower_gone(void *arg)
+{
+	close_stores(arg);
+}
+
+static void on_warmup_over(void *arg)
 {
 	close_stores(arg);
 }
@@ -308,6 +333,7 @@ static void stop(struct daemon *daemon, int number)
 	service_stopping();
 	follower_end(&daemon->follower);
 	hot_keys_stop(&daemon->hot_keys);
+	warmup_end(&daemon->warmup);
 	if (!daemon->serving) {
 		pump_stop(&daemon->pump);
 		return;
@@ -399,6 +425,9 @@ static int open_server(struct daemon *daemon)
 		.limits = &daemon->limits,
 		.access = { daemon->config->access, daemon->config->access_count },
 		.about = { .impl = daemon,
+			   .ready = about_ready,
+			   .warm = about_warm,
+			   .job = about_job,
 			   .reload = about_reload,
 			   .examine = about_examine,
 			   .config = about_config,
@@ -435,7 +464,8 @@ static void on_status(uv_timer_t *timer)
 
 static void say_ready(struct daemon *daemon)
 {
-	say_status(daemon, service_ready);
+	if (daemon->warmup.is_ready)
+		say_status(daemon, service_ready);
 	uv_timer_start(&daemon->status_timer, on_status, STATUS_MS, STATUS_MS);
 	log_info("daemon.start", LOG_TEXT("version", SEGAR_VERSION), LOG_INT("pid", getpid()),
 		 LOG_TEXT("socket", daemon->config->listen.socket),
@@ -456,6 +486,7 @@ static bool open_metrics(struct daemon *daemon)
 		.pool = daemon->pool,
 		.redis = daemon->stores.redis,
 		.feed = &daemon->follower.feed,
+		.warmer = &daemon->warmup.warmer,
 	};
 	if (metrics_open(&daemon->metrics, &daemon->loop, &sources, why, sizeof(why)))
 		return true;
@@ -476,6 +507,23 @@ static bool open_follower(struct daemon *daemon)
 		.arg = daemon,
 	};
 	return follower_open(&daemon->follower);
+}
+
+static void on_warm(void *arg)
+{
+	say_status(arg, service_ready);
+}
+
+static void open_warmup(struct daemon *daemon)
+{
+	warmup_open(&daemon->warmup, &(struct warmup_options){ .loop = &daemon->loop,
+							       .pump = &daemon->pump,
+							       .stores = &daemon->stores,
+							       .config = &daemon->config,
+							       .token = daemon->warm_token,
+							       .ready = on_warm,
+							       .over = on_warmup_over,
+							       .arg = daemon });
 }
 
 /* The stores are in touch, or won't be for now: requests can be served. */
@@ -504,13 +552,14 @@ static void on_stores_opened(void *arg)
 		return;
 	}
 	hot_keys_open(&daemon->hot_keys, &daemon->pump);
+	open_warmup(daemon);
 	say_ready(daemon);
 }
 
 static void open_parts(struct daemon *daemon)
 {
 	uint8_t secret[KEY_SECRET_LEN];
-	uint64_t seeds[3];
+	uint64_t seeds[4];
 	char text[WHY_MAX];
 	const char *why = "the system has no randomness";
 	daemon->code = EXIT_CONFIG;
@@ -530,6 +579,7 @@ static void open_parts(struct daemon *daemon)
 		pool_close(daemon->pool, on_pool_closed, daemon);
 	} else {
 		daemon->follower.seed = seeds[2];
+		daemon->warm_token = seeds[3] | 1;
 		daemon->code = EXIT_OK;
 	}
 }
@@ -540,6 +590,7 @@ int daemon_run(const struct config *config)
 	daemon = (struct daemon){
 		.first = config, .config = config, .loaded_at_s = time(NULL), .listen_fd = -1
 	};
+	list_init(&daemon.warmup.warmer.jobs);
 	signal(SIGPIPE, SIG_IGN);
 	daemon.descriptors = raise_descriptor_limit();
 	daemon.limits = takeover_server_limits(config, daemon.descriptors);

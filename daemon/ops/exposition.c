@@ -333,6 +333,67 @@ PUT_FEED(put_feed_following, whole, stats.following)
 PUT_FEED(put_feed_lag, real, (double)stats.lag_ms / 1e3)
 PUT_FEED(put_feed_open, real, (double)stats.open_ms / 1e3)
 
+/* ---- of warm-ups -------------------------------------------------------------------------- */
+
+static void put_warm_counter(struct exposition *page, const struct family *family,
+			     const struct keyspace *keyspace)
+{
+	(void)keyspace;
+	put_whole(page, family, AT(&page->sources.warmer->counters));
+}
+
+static void put_warm_statements(struct exposition *page, const struct family *family,
+				const struct keyspace *keyspace)
+{
+	(void)keyspace;
+	put_whole(page, family, page->sources.warmer->statements);
+}
+
+/* The next of the jobs that run, after `node`; NULL: the first. */
+static const struct warmer_job *next_job(const struct exposition *page,
+					 const struct list_node **node)
+{
+	const struct list *jobs = &page->sources.warmer->jobs;
+	for (;;) {
+		*node = *node ? (*node)->next : jobs->head.next;
+		if (!*node || *node == &jobs->head)
+			return NULL;
+		const struct warmer_job *job = container_of(*node, struct warmer_job, node);
+		if (job->known && !job->over)
+			return job;
+	}
+}
+
+/* The fleet's, as this daemon last heard of them. */
+static void put_warm_keys(struct exposition *page, const struct family *family,
+			  const struct keyspace *keyspace)
+{
+	const struct list_node *node = NULL;
+	const struct warmer_job *job;
+	(void)keyspace;
+	while ((job = next_job(page, &node)))
+		if (job->job.total >= 0)
+			put_labelled(page, family, (uint64_t)job->job.total, "job=\"%s\"",
+				     job->name);
+}
+
+static void put_warm_done(struct exposition *page, const struct family *family,
+			  const struct keyspace *keyspace)
+{
+	const struct list_node *node = NULL;
+	const struct warmer_job *job;
+	(void)keyspace;
+	while ((job = next_job(page, &node))) {
+		const struct job_counts *counts = &job->job.counts;
+		put_labelled(page, family, (uint64_t)counts->fresh, "job=\"%s\",result=\"fresh\"",
+			     job->name);
+		put_labelled(page, family, (uint64_t)counts->built, "job=\"%s\",result=\"built\"",
+			     job->name);
+		put_labelled(page, family, (uint64_t)counts->failed, "job=\"%s\",result=\"failed\"",
+			     job->name);
+	}
+}
+
 /* ---- of the process ----------------------------------------------------------------------- */
 
 static double seconds_of(struct timeval time)
@@ -495,6 +556,18 @@ static const struct family families[] = {
 		false,         put_feed_counter, offsetof(struct feed_stats, name)                 \
 	},
 	FEED_COUNTER_MAP(X)
+#undef X
+	/* warm-ups */
+	DAEMON("warm_job_keys", "gauge", put_warm_keys,
+	       "keys of each warm-up that runs, once they are known"),
+	DAEMON("warm_job_done", "gauge", put_warm_done,
+	       "of these, dealt with by the fleet, by what became of them"),
+	DAEMON("warm_under_way", "gauge", put_warm_statements,
+	       "statements of warm-ups that this daemon has under way"),
+#define X(name, text)                                                                              \
+	{ "warm_" #name, "counter",        text,                                                   \
+	  false,         put_warm_counter, offsetof(struct warmer_counters, name) },
+	WARMER_COUNTER_MAP(X)
 #undef X
 	/* clients */
 	DAEMON("connections", "gauge", put_connections, "clients connected"),

@@ -13,6 +13,7 @@
 
 #include "base/durations.h"
 #include "base/policy.h"
+#include "core/warmer.h"
 #include "origin/feed.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
@@ -25,6 +26,7 @@ struct exposition_sources {
 	const struct pool *pool;
 	struct redis_store *redis;         /* NULL: store.url is none */
 	struct feed *const *feed;          /* NULL, at times: nothing is followed */
+	const struct warmer *warmer;       /* its list is empty before it is opened */
 	const struct durations *loop_lags; /* how late the loop's timers were */
 };
 

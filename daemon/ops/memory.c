@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "core/engine.h"
 #include "core/near.h"
+#include "core/warmer.h"
 #include "origin/conn.h"
 #include "rpc/call.h"
 #include "rpc/limits.h"
@@ -101,6 +102,13 @@ static size_t of_store(const struct given *given)
 	       (size_t)FAILURES * FAILURE_BYTES;
 }
 
+/* Its chunks, and what a spooler reads of each job. */
+static size_t of_warm_ups(const struct given *given)
+{
+	return warmer_memory((uint32_t)given->concurrency) +
+	       (size_t)JOBS_MAX * 2 * CHUNK_BYTES_MAX + FRAME_BYTES_MAX;
+}
+
 static size_t near_of(const struct given *given)
 {
 	return given->near;
@@ -128,6 +136,7 @@ static size_t of_hot(const struct given *given)
 	X("keys", 2 * (size_t)KEYS_ALL_MAX, "of requests that wait, and of flights")               \
 	X("builds", of_builds(given), "origin.concurrency values on their way in")                 \
 	X("store", of_store(given), "values on their way to and from Redis; failures remembered")  \
+	X("warm-ups", of_warm_ups(given), "keys of the jobs that run, and what is fed of them")    \
 	X("keyspaces", of_keyspaces(given), "accounts, epochs, the configuration")                 \
 	X("program", (size_t)PROGRAM, "code, libraries, stacks")
 

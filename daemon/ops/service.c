@@ -56,6 +56,11 @@ void service_reloading(void)
 		   (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
+void service_is_starting(const char *status, int64_t more_ms)
+{
+	sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRId64 "\nSTATUS=%s", more_ms * 1000, status);
+}
+
 void service_ready(const char *status)
 {
 	sd_notifyf(0, "READY=1\nSTATUS=%s", status);
@@ -87,6 +92,12 @@ void service_watch(uv_loop_t *loop, uv_timer_t *watchdog)
 
 void service_reloading(void)
 {
+}
+
+void service_is_starting(const char *status, int64_t more_ms)
+{
+	(void)status;
+	(void)more_ms;
 }
 
 void service_ready(const char *status)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <uv.h>
 
 /* Takes the socket that the manager has passed: `ret_fd`, or -1 if it passed none. False, and a
@@ -23,6 +24,10 @@ void service_watch(uv_loop_t *loop, uv_timer_t *watchdog);
 
 /* The configuration is read anew, until the next service_ready. */
 void service_reloading(void);
+
+/* It serves, but is not ready yet, and won't be for so long: it is not to be given up meanwhile.
+ */
+void service_is_starting(const char *status, int64_t more_ms);
 
 /* Each with the status line that people see. */
 void service_ready(const char *status);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "core/engine.h"
 #include "proto/key.h"
 #include "rpc/about.h"
@@ -15,6 +16,7 @@
 #include "rpc/reply.h"
 #include "rpc/server.h"
 #include "rpc/top.h"
+#include "rpc/warm.h"
 
 /* A request on its way to its handler. */
 struct ask {
@@ -337,6 +339,63 @@ static enum status serve_doctor(struct ask *ask, struct wire_error *error)
 	return status;
 }
 
+static enum status serve_warm(struct ask *ask, struct wire_error *error)
+{
+	struct server_warm warm = { 0 };
+	enum status status = warm_read(ask->peer, &ask->params, &warm, error);
+
+	if (status == STATUS_OK)
+		keyop_warm(ask->peer, ask->id, &warm);
+	else
+		mem_free(warm.keys);
+	return status;
+}
+
+/* The name of a job; the empty one where it may be left out, and is. */
+static enum status read_job(struct ask *ask, bool needed, struct server_warm *warm,
+			    struct wire_error *error)
+{
+	struct wire_span name = { .data = "" };
+	struct options options;
+
+	if (!reader_at_end(&ask->params) && !reader_text(&ask->params, &name) && needed)
+		return wire_refuse(error, STATUS_BAD_REQUEST, "the job's name is no string");
+	if (needed && name.len == 0)
+		return wire_refuse(error, STATUS_BAD_REQUEST, "the job's name is missing");
+	if (name.len >= sizeof(warm->name))
+		return wire_refuse(error, STATUS_BAD_REQUEST, "there is no such job");
+	memcpy(warm->name, name.data, name.len);
+	return options_read(&ask->params, ask->method, &options, error);
+}
+
+static enum status serve_warm_status(struct ask *ask, struct wire_error *error)
+{
+	struct server_warm warm = { .what = WARM_STATUS };
+	enum status status = read_job(ask, false, &warm, error);
+	struct reply reply;
+
+	if (status != STATUS_OK)
+		return status;
+	if (warm.name[0]) {
+		keyop_warm(ask->peer, ask->id, &warm);
+		return STATUS_OK;
+	}
+	reply = reply_begin(ask->peer, ask->id);
+	warm_put_all(&reply.out->bytes, ask->peer->server);
+	reply_end(&reply);
+	return STATUS_OK;
+}
+
+static enum status serve_warm_cancel(struct ask *ask, struct wire_error *error)
+{
+	struct server_warm warm = { .what = WARM_CANCEL };
+	enum status status = read_job(ask, true, &warm, error);
+
+	if (status == STATUS_OK)
+		keyop_warm(ask->peer, ask->id, &warm);
+	return status;
+}
+
 static const handler handlers[] = {
 #define X(NAME, name, params, text) [METHOD_##NAME] = serve_##name,
 	METHOD_MAP(X)
@@ -345,7 +404,7 @@ static const handler handlers[] = {
 
 static enum status refuse_method(struct wire_span name, struct wire_error *error)
 {
-	static const char *const later[] = { "warm", "warm_status", "warm_cancel", "log" };
+	static const char *const later[] = { "log" };
 	char quoted[WIRE_QUOTED_MAX];
 
 	wire_quote(name.data, name.len, quoted);

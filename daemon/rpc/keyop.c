@@ -10,6 +10,7 @@
 #include "rpc/peer.h"
 #include "rpc/reply.h"
 #include "rpc/server.h"
+#include "rpc/warm.h"
 
 struct keyop {
 	struct list_node node; /* in peer->ops */
@@ -21,6 +22,7 @@ struct keyop {
 		struct inspection inspection;
 		struct server_reload reload;
 		struct server_examination examination;
+		struct server_warm warm;
 	};
 	size_t key_bytes;
 	char bytes[]; /* the key's */
@@ -214,6 +216,21 @@ static void keyop_on_examined(struct server_examination *examination)
 	keyop_free(op);
 }
 
+static void keyop_on_warm(struct server_warm *warm)
+{
+	struct keyop *op = container_of(warm, struct keyop, warm);
+	struct reply reply;
+
+	if (op->peer && warm->status == STATUS_OK) {
+		reply = reply_begin(op->peer, op->id);
+		warm_put(&reply.out->bytes, warm);
+		reply_end(&reply);
+	} else if (op->peer) {
+		reply_error(op->peer, op->id, warm->status, warm->why);
+	}
+	keyop_free(op);
+}
+
 void keyop_examine(struct peer *peer, uint32_t id)
 {
 	const struct server_about *about = &peer->server->about;
@@ -229,6 +246,28 @@ void keyop_examine(struct peer *peer, uint32_t id)
 	op->examination = (struct server_examination){ .done = keyop_on_examined };
 	list_node_init(&op->examination.node);
 	about->examine(about->impl, &op->examination);
+}
+
+void keyop_warm(struct peer *peer, uint32_t id, const struct server_warm *warm)
+{
+	const struct server_about *about = &peer->server->about;
+	struct keyop *op = NULL;
+
+	if (!about->warm || peer->server->closing)
+		reply_error(peer, id, STATUS_UNAVAILABLE, "the daemon is stopping");
+	else
+		op = keyop_create(peer, id, warm->keys_len);
+	if (op) {
+		op->warm = *warm;
+		op->warm.keys = warm->keys ? op->bytes : NULL;
+		if (warm->keys)
+			memcpy(op->bytes, warm->keys, warm->keys_len);
+	}
+	mem_free(warm->keys);
+	if (!op)
+		return;
+	op->warm.done = keyop_on_warm;
+	about->warm(about->impl, &op->warm);
 }
 
 void keyop_orphan_all(struct peer *peer)

@@ -23,5 +23,9 @@ void keyop_inspect(struct peer *peer, uint32_t id, const struct key *key);
 void keyop_reload(struct peer *peer, uint32_t id);
 void keyop_examine(struct peer *peer, uint32_t id);
 
+/* Takes over `warm->keys`, which mem_alloc gave. */
+struct server_warm;
+void keyop_warm(struct peer *peer, uint32_t id, const struct server_warm *warm);
+
 /* Parts the connection from its operations: they will reply to nobody. */
 void keyop_orphan_all(struct peer *peer);

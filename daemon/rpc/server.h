@@ -17,6 +17,7 @@
 
 #include "base/list.h"
 #include "base/policy.h"
+#include "core/job.h"
 #include "core/pump.h"
 #include "proto/key.h"
 #include "rpc/access.h"
@@ -83,6 +84,34 @@ struct server_examination {
 	const char *why;
 };
 
+/* What a client asks about warm-ups, embedded in its owner. */
+struct server_warm {
+	enum { WARM_START_PLAN, WARM_START_KEYS, WARM_STATUS, WARM_CANCEL } what;
+	char name[JOB_NAME_MAX]; /* of the plan; STATUS, CANCEL: of the job */
+	double rate_per_s;       /* START; 0: the plan's, or none */
+	char *keys;              /* START_KEYS: as chunk_put writes them; borrowed until `done` */
+	uint32_t keys_len, keys_count;
+	void (*done)(struct server_warm *warm); /* once, later */
+
+	/* What came of it. */
+	enum status status;
+	const char *why;      /* borrowed for the call; without STATUS_OK */
+	bool joined;          /* START: it ran already; `name` is the job's */
+	struct job job;       /* STATUS */
+	const char *failures; /* STATUS: borrowed for the call: key and text by turns */
+	uint32_t failures_len;
+
+	/* Whoever answers it. */
+	void *work;
+	struct job_call call;
+};
+
+/* A job, as far as this daemon knows. */
+struct server_job {
+	const char *name; /* borrowed until the loop goes on */
+	const struct job *job;
+};
+
 /* The configuration in force. */
 struct server_config {
 	const char *path; /* these are borrowed until the loop goes on */
@@ -103,6 +132,12 @@ struct server_about {
 
 	/* Looks at what the daemon lives by, and tells what is wrong. */
 	void (*examine)(void *impl, struct server_examination *examination);
+
+	/* Starts a warm-up, or tells how one stands, or ends it. */
+	void (*warm)(void *impl, struct server_warm *warm);
+
+	/* The `n`th of the jobs that run; false: there are no more. */
+	bool (*job)(void *impl, uint32_t n, struct server_job *ret_job);
 
 	/* Which one is in force. */
 	void (*config)(void *impl, struct server_config *ret_config);

@@ -22,6 +22,7 @@ struct book_job {
 	struct job job;
 	int64_t began_us, ended_us;
 	int64_t fed;
+	uint64_t spool;     /* … of this one */
 	struct list chunks; /* by seq */
 	uint64_t low, next;
 	uint64_t spooler;
@@ -169,7 +170,10 @@ static void feed(struct job_book *book, struct book_job *job, struct job_call *c
 	bool has_bytes = call->bytes && call->len > 0;
 	if (call->from == 0 && job->fed > 0 && (has_bytes || call->last))
 		begin_anew(job);
-	if (job->job.all || call->from != job->fed || (!has_bytes && !call->last))
+	if (job->fed == 0 && (has_bytes || call->last))
+		job->spool = call->spool;
+	if (job->job.all || call->from != job->fed || call->spool != job->spool ||
+	    (!has_bytes && !call->last))
 		return;
 	if (has_bytes && job->next - job->low >= call->ahead_max) {
 		call->outcome = JOB_FULL;
@@ -207,6 +211,7 @@ static void do_feed(struct job_book *book, struct job_call *call, int64_t now_us
 	feed(book, job, call, now_us);
 	call->fed = job->fed;
 	call->ahead = (uint32_t)(job->next - job->low);
+	call->of = job->spool;
 }
 
 static void count(struct book_job *job, const struct job_counts *counts, int sign)
@@ -327,6 +332,7 @@ void job_book_do(struct job_book *book, struct job_call *call, int64_t now_us)
 	call->outcome = JOB_OK;
 	call->joined = call->lost = false;
 	call->left_us = call->fed = 0;
+	call->of = 0;
 	call->ahead = 0;
 	call->next = 0;
 	call->data = NULL;

@@ -48,6 +48,7 @@ static void write_feed(const struct job_call *op, struct script_args *args)
 	args_flag(args, op->last);
 	args_number(args, op->total);
 	args_number(args, op->ahead_max);
+	args_u64(args, op->spool);
 }
 
 static void write_work(const struct job_call *op, struct script_args *args)
@@ -169,13 +170,14 @@ static bool read_feed(const redisReply *reply, struct job_call *op)
 		op->left_us = reply_number(reply, 1);
 		return true;
 	}
-	bool full = reply_is(reply, "full", 3);
-	if (!full && !reply_is(reply, "feeding", 3))
+	bool full = reply_is(reply, "full", 4);
+	if (!full && !reply_is(reply, "feeding", 4))
 		return false;
 	if (full)
 		op->outcome = JOB_FULL;
 	op->fed = reply_number(reply, 1);
 	op->ahead = (uint32_t)reply_number(reply, 2);
+	op->of = reply_u64(reply, 3);
 	return true;
 }
 
@@ -264,6 +266,7 @@ static void jobs_submit(void *impl, struct job_call *op)
 	op->joined = op->lost = false;
 	op->left_us = op->fed = 0;
 	op->ahead = 0;
+	op->of = 0;
 	op->next = 0;
 	op->data = NULL;
 	op->data_len = 0;

@@ -66,14 +66,6 @@ keyspaces:
     assert "stael" in said and "stale" in said
 
 
-@pytest.mark.parametrize("section, value", [
-    ("warm", [{"name": "deploy", "query": "SELECT 'a'", "rate": "50/s"}]),
-])
-def test_what_is_not_served_yet_is_refused_by_name(check, good, section, value):
-    code, said = check({**good, section: value})
-    assert code == 1 and "not" in said and "yet" in said, said
-
-
 @pytest.mark.parametrize("key, value", [
     ("fresh", "0"), ("fresh", "10"), ("fresh", "-1s"), ("fresh", "10 minutes"), ("stale", "soon"), ("jitter", "60%"),
     ("query", ""), ("name", ""), ("name", "a:b"), ("name", "x" * 65), ("wait", "10m"), ("single_row", "perhaps"),

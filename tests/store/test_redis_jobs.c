@@ -65,8 +65,9 @@ static void print(const struct job_call *call, char *line, size_t size)
 		snprintf(line + len, size - (size_t)len, " joined=%d id=%llu", call->joined,
 			 (unsigned long long)call->job.id);
 	else if (call->verb == JOB_FEED)
-		snprintf(line + len, size - (size_t)len, " held=%d fed=%lld ahead=%u",
-			 call->left_us > 0, (long long)call->fed, call->ahead);
+		snprintf(line + len, size - (size_t)len, " held=%d fed=%lld ahead=%u of=%llu",
+			 call->left_us > 0, (long long)call->fed, call->ahead,
+			 (unsigned long long)call->of);
 	else
 		snprintf(line + len, size - (size_t)len,
 			 " lost=%d next=%llu state=%s id=%llu interval=%lld spec=%s keys=%lld "
@@ -339,6 +340,7 @@ static void draw(struct job_call *call, char *bytes, size_t size)
 	if (call->verb == JOB_FEED) {
 		call->from = rng_between(&rng, 0, 19) ? fed_to[which] : 0;
 		call->last = rng_between(&rng, 0, 29) == 0;
+		call->spool = rng_between(&rng, 0, 9) ? 5 : 6;
 		if (rng_between(&rng, 0, 3) > 0) {
 			call->len = (uint32_t)chunk_put(bytes, size, "key",
 							(uint32_t)rng_between(&rng, 0, 3));

@@ -577,11 +577,31 @@ Test(config, a_batch_has_its_query_or_is_left_out)
 		 "to 1s" });
 }
 
-Test(config, what_later_versions_bring_is_refused_by_name)
+Test(config, plans_of_warm_ups_are_checked)
 {
-	REFUSE({ GOOD "warm: [ { name: a } ]\n",
-		 "3:7: warm: is not yet supported in this version; it will be the plans that warm "
-		 "keys up" });
+	REFUSE({ GOOD "warm: [ { name: a, query: SELECT 1 } ]\n",
+		 "3:7: warm: has nowhere to keep the keys; expected state_dir besides" },
+	       { GOOD "state_dir: /\nwarm: [ { name: a } ]\n",
+		 "4:9: warm[0].query: is missing; expected query or file, for the keys" },
+	       { GOOD "state_dir: /\nwarm: [ { name: a, query: SELECT 1, file: /a } ]\n",
+		 "4:43: warm[0].file: is one source too many; expected query or file" },
+	       { GOOD "state_dir: /\nwarm: [ { name: a, file: a } ]\n",
+		 "4:26: warm[0].file: \"a\" is not absolute; expected an absolute path" },
+	       { GOOD "state_dir: /\nwarm: [ { name: a, file: /a, timeout: 1m } ]\n",
+		 "4:39: warm[0].timeout: has no effect: it is for query" },
+	       { GOOD "state_dir: /\nwarm: [ { name: a, file: /a }, { name: a, file: /b } ]\n",
+		 "4:40: warm[1].name: \"a\" is the plan on line 4 already; expected another name" },
+	       { GOOD "ready_after_warm: { plan: a, timeout: 5m }\n",
+		 "3:19: ready_after_warm: there is no plan \"a\"; expected the name of one of "
+		 "warm" });
+	struct config *config =
+		accept(GOOD "state_dir: /\nwarm: [ { name: a, file: /a, rate: 30/m } ]\n"
+			    "ready_after_warm: { plan: a, timeout: 5m }\n");
+	cr_assert_eq(config->warm_count, 1);
+	cr_assert_float_eq(config->warm[0].rate_per_s, 0.5, 1e-9);
+	cr_assert_eq(config->warm[0].retries, 2);
+	cr_assert_eq(config->ready.timeout_us, 300 * INT64_C(1000000));
+	config_free(config);
 }
 
 Test(config, what_is_no_plain_yaml_is_refused_with_its_place)

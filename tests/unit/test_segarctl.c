@@ -287,7 +287,7 @@ static const struct {
 } sent[] = {
 	{ "get --wait-ms=0 --min-version -3 ks:1", "\xa4ks:1\x82\xa7wait_ms\x00\xabmin_version\xfd",
 	  28 },
-	{ "get --wait 5 --max-stale 6 ks:1", "\xa4ks:1\x82\xa7wait_ms\x05\xacmax_stale_ms\x06",
+	{ "get --wait-m 5 --max-stale 6 ks:1", "\xa4ks:1\x82\xa7wait_ms\x05\xacmax_stale_ms\x06",
 	  29 },
 	{ "refresh --if-older-ms 9 ks:1", "\xa4ks:1\x81\xabif_older_ms\x09", 19 },
 	{ "invalidate --hard ks:1", "\xa4ks:1\x81\xa4hard\xc3", 12 },
@@ -331,6 +331,8 @@ Test(segarctl, help_tells_of_every_command_and_option)
 	cr_assert_eq(run("/nowhere", "--help", output), 0);
 	for (int i = 0; i < METHOD_COUNT; i++) {
 		snprintf(word, sizeof(word), "\n  %s", method_name((enum method)i));
+		for (char *c = word; *c; c++)
+			*c = *c == '_' ? ' ' : *c;
 		cr_assert_not_null(strstr(output, word), "%s", word);
 	}
 	for (size_t i = 0; i < options_count; i++) {

@@ -67,10 +67,19 @@ static void run(int64_t for_us)
 	}
 }
 
+static bool read_key(char *bytes, uint32_t *len, uint32_t *ret_keyspace_len, const char **ret_why)
+{
+	const char *colon = memchr(bytes, ':', *len);
+	*ret_keyspace_len = colon ? (uint32_t)(colon - bytes) : *len;
+	*ret_why = "it has a % in it";
+	return !memchr(bytes, '%', *len);
+}
+
 static void open_warmer(void)
 {
 	warmer_init(&warmer, &(struct warmer_options){
 				     .pump = &world.pump,
+				     .read_key = read_key,
 				     .jobs = { NULL, submit },
 				     .host = { NULL, host_now, host_wake_at, host_stopped },
 				     .concurrency = 8,

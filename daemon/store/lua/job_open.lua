@@ -10,7 +10,7 @@
 -- The jobs: a hash of those that run, name to id. The job: a hash of
 --   id, state, interval, spec, began, ended, why
 --   keys, total, all       fed up to now, that there are (-1: not known), 1 if that is all
---   fed                    up to where in the spool
+--   fed, spool             up to where in which spool
 --   low, next              chunks from low to next - 1 are there, or were
 --   spooler, spool_until, spool_length   who feeds it
 --   fresh, built, failed   keys; failures, failures_count: some of them

@@ -331,14 +331,15 @@ local JOB_KEPT, JOB_ENDED_KEPT = 7 * 86400000, 86400000
 local function job_read(key)
 	local fields = redis.call('HMGET', key, 'id', 'state', 'interval', 'spec', 'began', 'ended', 'why', 'keys',
 		'total', 'all', 'fed', 'low', 'next', 'spooler', 'spool_until', 'spool_length', 'fresh', 'built',
-		'failed', 'failures', 'failures_count')
+		'failed', 'failures', 'failures_count', 'spool')
 	if not fields[1] or not fields[2] then return nil end
 	local function number(i) return tonumber(fields[i] or nil) or 0 end
 	return { id = fields[1], state = fields[2], interval = number(3), spec = fields[4] or '', began = number(5),
 		ended = number(6), why = fields[7] or '', keys = number(8), total = number(9), all = number(10),
 		fed = number(11), low = number(12), next = number(13), spooler = fields[14] or ZERO,
 		spool_until = number(15), spool_length = number(16), fresh = number(17), built = number(18),
-		failed = number(19), failures = fields[20] or '', failures_count = number(21) }
+		failed = number(19), failures = fields[20] or '', failures_count = number(21),
+		spool = fields[22] or ZERO }
 end
 
 local function job_drop_chunks(key, job)
