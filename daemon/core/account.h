@@ -78,6 +78,7 @@ const char *refresh_outcome_name(enum refresh_outcome outcome);
 	X(leases_renewed, "renewals of leases")                                                    \
 	X(leases_lost, "leases found lapsed when they were to be renewed")                         \
 	X(leases_overrun, "builds that ended after their lease could last")                        \
+	X(given_back, "values given back to the shared store, which had lost them")                \
 	X(saves_refused, "values not stored, for the lease had lapsed or a newer one was there")   \
 	X(permits_denied, "answers of the shared store that no permit is free now")                \
 	X(permits_given_up, "permits that came too late")                                          \

@@ -4,6 +4,7 @@
 #include "core/boarding.h"
 #include "core/building.h"
 #include "core/calls.h"
+#include "core/giving.h"
 #include "core/landing.h"
 #include "core/loading.h"
 #include "core/tenure.h"
@@ -52,6 +53,19 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 	return flight;
 }
 
+void course_look(struct engine *engine, const struct key *key, int64_t now_us,
+		 struct effects *effects)
+{
+	struct flight *flight = course_start(engine, key, PRIORITY_WARM, 0, now_us, effects);
+	if (!flight) {
+		ENGINE_COUNT(engine, key->keyspace, background_dropped);
+		return;
+	}
+	flight->cause = CAUSE_WARM;
+	flight->looks_only = true;
+	engine->fetching++;
+}
+
 /* `whole`: with the value, also where the near cache has one of this fence or a greater. What is
    dead there says nothing: once the store's clock has gone back its fence may have come again. */
 static void load(struct engine *engine, struct flight *flight, bool whole, int64_t now_us,
@@ -85,6 +99,7 @@ static void lease(struct engine *engine, struct flight *flight, struct effects *
 static void hold(struct engine *engine, struct flight *flight, int64_t left_us, int64_t now_us)
 {
 	landing_leave_lines(engine, flight);
+	giving_end(engine, flight);
 	flight_move(flight, FLIGHT_HELD);
 	int64_t length = HELD_FIRST_US;
 	for (uint32_t i = 0; i < flight->holds && length < HELD_MOST_US; i++)
@@ -147,6 +162,17 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 		ENGINE_COUNT(engine, flight->key.keyspace, retries_load);
 		load(engine, flight, true, now_us, effects);
 		return;
+	case LOADING_LATER:
+		if (flight_is_background(flight, now_us) || flight->stop) {
+			flight_refuse(flight, STATUS_OVERLOADED, NULL, 0);
+			landing_finish(engine, flight, now_us, effects);
+			return;
+		}
+		hold(engine, flight, 0, now_us);
+		return;
+	case LOADING_GIVE:
+		lease(engine, flight, effects);
+		return;
 	case LOADING_BUILD:
 		board(engine, flight, now_us, effects);
 		return;
@@ -170,6 +196,10 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 	if (flight->stop) {
 		flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
 		calls_release(engine, flight, effects);
+		return;
+	}
+	if (flight->gives) {
+		giving_on_leased(engine, flight, now_us, effects);
 		return;
 	}
 	flight_move(flight, FLIGHT_PERMITTING);
@@ -223,6 +253,10 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 	case STORE_RETRY:
 	case STORE_REFUSED:
 	case STORE_AWAY:
+		if (flight->gives && !flight->stop && !flight_is_background(flight, now_us)) {
+			hold(engine, flight, 1, now_us); /* there is a value here */
+			return;
+		}
 		flight_refuse(flight, STATUS_UNAVAILABLE, "the store did not answer", 0);
 		break;
 	}
@@ -235,8 +269,15 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 		       struct effects *effects)
 {
 	struct store_op *op = &flight->op;
+	bool gave = flight->gives && op->verb == STORE_SAVE;
+	if (gave && !giving_on_saved(engine, flight))
+		return;
 	tenure_end(engine, flight);
-	if (op->verb == STORE_SAVE) {
+	if (gave) {
+		if (flight->floor < op->floor)
+			flight->floor = op->floor;
+		flight->hold_next = !flight->saved && !flight_is_background(flight, now_us);
+	} else if (op->verb == STORE_SAVE) {
 		/* Where the store is away the value is this daemon's own, by its own times. */
 		flight->saved = op->outcome != STORE_REFUSED &&
 				!calls_are_old(engine, flight, flight->result.fence, now_us);
@@ -257,7 +298,7 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 	flight->hold_next = false;
 	if (again) {
 		flight->token = rng_next(&engine->rng);
-		hold(engine, flight, flight->goes_apart ? 1 : 0, now_us);
+		hold(engine, flight, flight->goes_apart || flight->gives ? 1 : 0, now_us);
 		flight->goes_apart = false;
 	} else {
 		landing_finish(engine, flight, now_us, effects);
@@ -345,6 +386,7 @@ void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_u
 		return;
 	case FLIGHT_LOADING:
 	case FLIGHT_LEASING:
+	case FLIGHT_GIVING:
 	case FLIGHT_PERMITTING:
 	case FLIGHT_BOOKED:
 	case FLIGHT_BUILDING:
@@ -407,6 +449,8 @@ void course_stop(struct engine *engine, struct flight *flight, int64_t now_us,
 		calls_release(engine, flight, effects);
 	} else if (flight->state == FLIGHT_BUILDING) {
 		building_cancel(flight->batch, effects);
+	} else if (flight->state == FLIGHT_GIVING) {
+		giving_on_beat(engine); /* which is its last */
 	}
 }
 
@@ -433,6 +477,9 @@ static void move_on(struct engine *engine, struct flight *flight, int64_t now_us
 	case FLIGHT_PERMITTING:
 	case FLIGHT_BOOKED:
 		calls_release(engine, flight, effects);
+		return;
+	case FLIGHT_GIVING:
+		giving_go(engine, flight, now_us, effects);
 		return;
 	case FLIGHT_BUILDING:
 		building_on_built(engine, flight, now_us, effects);

@@ -14,6 +14,10 @@
 struct flight *course_start(struct engine *engine, const struct key *key, enum priority priority,
 			    int64_t delay_us, int64_t now_us, struct effects *effects);
 
+/* Starts one that only looks what the store has, if there is room. */
+void course_look(struct engine *engine, const struct key *key, int64_t now_us,
+		 struct effects *effects);
+
 /* Answers of the calls. */
 void course_on_store(struct engine *engine, struct flight *flight, int64_t now_us,
 		     struct effects *effects);

@@ -11,6 +11,7 @@
 #include "core/chores.h"
 #include "core/course.h"
 #include "core/engine_waiters.h"
+#include "core/giving.h"
 #include "core/landing.h"
 #include "core/ledger.h"
 #include "core/loading.h"
@@ -37,6 +38,7 @@ struct engine *engine_create(const struct policy *policies, uint32_t count,
 	rng_seed(&engine->rng, seed);
 	list_init(&engine->all);
 	list_init(&engine->batches);
+	list_init(&engine->givings);
 	list_init(&engine->moving);
 	list_init(&engine->warmings);
 	list_init(&engine->warmed);
@@ -149,8 +151,10 @@ static bool is_due_early(struct engine *engine, struct near_entry *ne, int64_t n
    can be plainly fresh all the same. */
 static bool catch_up(struct engine *engine, struct near_entry *ne)
 {
-	bool vouched = engine->trusted && ne->trust == engine->trusts;
+	uint32_t trust = ne->trust;
+	bool vouched = engine->trusted && trust == engine->trusts;
 	loading_confirm(engine, ne, vouched);
+	ne->trust = trust; /* of an emptied store it is still worth something */
 	return vouched;
 }
 
@@ -375,6 +379,11 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 {
 	struct flight *flight = engine_flight(engine, &refresh->key);
 	refresh->joined = flight != NULL;
+	if (refresh->looks_only) {
+		if (!flight && !engine->stopping)
+			course_look(engine, &refresh->key, now_us, effects);
+		return;
+	}
 	if (!flight && !engine->stopping) {
 		flight = course_start(engine, &refresh->key, refresh->priority, 0, now_us, effects);
 		struct near_entry *ne = near_find(&engine->near, &refresh->key);
@@ -384,14 +393,12 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 		}
 		flight->cause = ledger_cause(engine, refresh->query, refresh->priority, now_us);
 		note_wants(flight, refresh->query);
-		flight->looks_only = refresh->looks_only;
-		engine->fetching += refresh->looks_only;
 		flight->patient_until_us = refresh->patient_until_us;
 		if (refresh->newer && ne)
 			flight->newer_than = ne->entry.fence;
 		return;
 	}
-	if (!flight || refresh->looks_only)
+	if (!flight)
 		return;
 	note_wants(flight, refresh->query);
 	course_hurry(engine, flight, now_us, effects);
@@ -432,6 +439,7 @@ static void on_tick(struct engine *engine, int64_t now_us, struct effects *effec
 	if (engine->trusted && now_us >= engine->trusted_until_us)
 		told_trusted(engine, 0, now_us);
 	chores_do(engine, now_us);
+	giving_advance(engine, now_us, effects);
 	due = heap_first(&engine->timers);
 	if (due && due->at <= now_us) {
 		struct flight *flight = container_of(due, struct flight, timer);
@@ -489,7 +497,9 @@ int64_t engine_next_at(const struct engine *engine)
 	    !list_empty(&engine->looking) || !list_empty(&engine->warmed) ||
 	    stop_has_more(engine) || course_can_advance(engine, 0) || chores_are_due(engine))
 		return 0;
-	int64_t at = engine->trusted ? engine->trusted_until_us : INT64_MAX;
+	int64_t at = giving_next_at(engine);
+	if (engine->trusted && engine->trusted_until_us < at)
+		at = engine->trusted_until_us;
 	const struct heap *heaps[] = { &engine->deadlines, &engine->timers, &engine->batch_timers,
 				       &engine->renewals };
 	for (size_t i = 0; i < sizeof(heaps) / sizeof(*heaps); i++)
@@ -550,6 +560,9 @@ void engine_step(struct engine *engine, const struct event *event, struct effect
 	case EVENT_DEFINED:
 		keyspace_is_defined(event->defined.keyspace, event->defined.definition,
 				    &event->defined.since);
+		break;
+	case EVENT_EMPTIED:
+		giving_on_emptied(engine, now_us);
 		break;
 	case EVENT_TRUSTED:
 		told_trusted(engine, event->until_us, now_us);

@@ -13,6 +13,7 @@
  *     warming.c   statements of warm-ups, which take their permit first
  *     landing.c   the end: what the near cache keeps, and what it is counted as
  *   changing.c  changes of keys: what they do to the near cache and to flights
+ *     giving.c    entries given back to a store that has lost them
  *   told.c      what the store tells by itself
  *   wake.c      answering those who wait
  *   roster.c    the keyspaces there are; keyspace.c: what their policies make of entries
@@ -86,6 +87,7 @@ struct engine {
 	struct table flights;   /* by key; all but the DONE ones */
 	struct list all;        /* every flight; when stopping, those already told at the end */
 	struct list batches;    /* every batch */
+	struct list givings;    /* flights that wait for a beat, to give an entry back */
 	struct list moving; /* flights to be moved on, a few a step: on a batch that was let in, or
 			       off one that is over */
 	struct list warmings; /* of struct warming: to start flights, a few a step */
@@ -104,13 +106,16 @@ struct engine {
 	uint32_t requests;        /* waiting, the ready ones included */
 	uint32_t leases, slots;   /* held by flights */
 	uint32_t fetching;        /* flights that only look */
+	uint32_t giving;          /* flights that give an entry back */
+	int64_t walk_at_us;       /* when the next of the near cache is looked up for that */
 	size_t key_bytes;         /* of all flights */
 	uint64_t history;         /* of the origin, the latest seen; 0: none yet */
 	int64_t history_built_us; /* the last build of our own that was of it */
 	bool stopping;
 
 	bool trusted;             /* no change can have gone untold … */
-	uint32_t trusts;          /* grows with each loss of trust */
+	uint32_t trusts;          /* grows with each loss of trust, and when the store is emptied */
+	uint32_t trusts_broken;   /* as it was after the last loss */
 	int64_t trusted_until_us; /* … before this moment */
 	bool away;                /* the shared store was, when last asked */
 	int64_t no_leases_us;     /* until then it is known to answer, and to give no leases */
@@ -155,6 +160,7 @@ enum event_type {
 	EVENT_SETTLED, /* key, fence: another daemon's lease of it ended, or it stored an entry */
 	EVENT_EPOCH,   /* epoch: the keyspace has one more */
 	EVENT_DEFINED, /* defined: the fleet's definition of the keyspace */
+	EVENT_EMPTIED, /* the store has lost what it had, though no change has gone untold */
 	EVENT_TRUSTED, /* until_us: before that moment no change can have gone untold */
 	EVENT_TICK,    /* a moment that engine_next_at named has come */
 	EVENT_STOP,    /* end everything; repeat as long as engine_next_at says now */

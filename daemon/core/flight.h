@@ -5,12 +5,15 @@
  *      │                         │  (no permit in time, nobody waits: ──┼─────────>│)
  *      └───────── HELD <─────────┴─────── (a lock at the origin is held) ┴─────────┘
  *
- * BOOKED and BUILDING go back to PERMITTING where the permit's moment was missed.
+ * A flight that gives an entry back goes LOADING ──> LEASING ──> GIVING ──> SETTLING, on no batch;
+ * a beat that was too early takes it back to GIVING. BOOKED and BUILDING go back to PERMITTING
+ * where the permit's moment was missed.
  *
  *   LOADING     waits for the store: the key's entry and claim
  *   QUEUED      waits for room in the bulkhead
  *   LEASING     waits for the store: the lease
  *   HELD        waits for another's build to end; then loads again
+ *   GIVING      holds the lease; waits for a beat, to give the near entry back (core/giving.h)
  *   PERMITTING  holds the lease; waits for company, for its turn to ask, and for the store's answer
  *   BOOKED      holds the lease; waits for its moment
  *   BUILDING    waits for the origin
@@ -43,12 +46,13 @@
 #define FLIGHT_STATE_MAP(X)                                                                        \
 	X(LOADING, loading, TO(QUEUED) | TO(LEASING) | TO(HELD) | TO(DONE))                        \
 	X(QUEUED, queued, TO(LEASING) | TO(DONE))                                                  \
-	X(LEASING, leasing, TO(PERMITTING) | TO(HELD) | TO(SETTLING) | TO(DONE))                   \
+	X(LEASING, leasing, TO(PERMITTING) | TO(GIVING) | TO(HELD) | TO(SETTLING) | TO(DONE))      \
+	X(GIVING, giving, TO(SETTLING))                                                            \
 	X(HELD, held, TO(LOADING) | TO(DONE))                                                      \
 	X(PERMITTING, permitting, TO(BOOKED) | TO(BUILDING) | TO(SETTLING))                        \
 	X(BOOKED, booked, TO(BUILDING) | TO(PERMITTING) | TO(SETTLING))                            \
 	X(BUILDING, building, TO(PERMITTING) | TO(SETTLING))                                       \
-	X(SETTLING, settling, TO(HELD) | TO(DONE))                                                 \
+	X(SETTLING, settling, TO(GIVING) | TO(HELD) | TO(DONE))                                    \
 	X(DONE, done, 0)
 
 enum flight_state {
@@ -126,6 +130,11 @@ struct flight {
 	int64_t lease_ends_us;    /* it is renewed up to here, not beyond */
 	int64_t build_timeout_us; /* the policy's, when the lease was given */
 	uint64_t fence;
+
+	/* The near entry that it gives back to the store. */
+	bool gives;
+	uint32_t give_tries;  /* saves of it; not 0: it gives nothing more */
+	uint64_t gives_fence; /* of that entry; 0: none any more */
 
 	/* A refresh call without a waiter that came too late for the build under way. */
 	bool again;

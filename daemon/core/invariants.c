@@ -3,7 +3,7 @@
 
 struct tally {
 	size_t key_bytes, waiters, aboard, members, inside, queued, permitting, leases, slots, done,
-		fetching;
+		fetching, giving;
 };
 
 static void check_batch(const struct engine *engine, const struct batch *batch, struct tally *tally)
@@ -51,15 +51,19 @@ static void check_flight(const struct engine *engine, const struct flight *fligh
 	tally->aboard += flight->batch != NULL;
 	tally->leases += flight->has_lease;
 	tally->fetching += flight->looks_only;
+	tally->giving += flight->gives;
 	tally->done += done;
 
 	CHECK_MSG((engine_flight(engine, &flight->key) == flight) == !done, "state=%s", state);
-	bool travels = flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_LEASING ||
+	bool travels = flight->state == FLIGHT_QUEUED ||
+		       (flight->state == FLIGHT_LEASING && !flight->gives) ||
 		       flight->state == FLIGHT_PERMITTING || flight->state == FLIGHT_BOOKED ||
 		       flight->state == FLIGHT_BUILDING;
 	CHECK_MSG(!travels || flight->batch || list_linked(&flight->step), "on no batch, state=%s",
 		  state);
 	CHECK_MSG(travels || !flight->batch, "on a batch, state=%s", state);
+	CHECK_MSG(flight->state != FLIGHT_GIVING || (flight->gives && list_linked(&flight->step)),
+		  "waits for no beat, gives=%d", flight->gives);
 	CHECK_MSG(flight->state != FLIGHT_HELD || flight->timer.in_heap,
 		  "waits for no moment, state=%s", state);
 	bool calling = flight->state == FLIGHT_LOADING || flight->state == FLIGHT_LEASING ||
@@ -87,6 +91,7 @@ void engine_check(const struct engine *engine)
 	CHECK(tally.permitting == engine->permits.waiting);
 	CHECK(tally.leases == engine->leases);
 	CHECK(tally.fetching == engine->fetching);
+	CHECK(tally.giving == engine->giving);
 	CHECK(tally.slots == engine->slots);
 	CHECK(tally.key_bytes == engine->key_bytes);
 	CHECK(near_cost(&engine->near) <= engine->near.bytes_max);

@@ -6,6 +6,7 @@
 #include "core/calls.h"
 #include "core/changing.h"
 #include "core/course.h"
+#include "core/giving.h"
 #include "core/ledger.h"
 #include "core/loading.h"
 #include "core/schedule.h"
@@ -98,6 +99,7 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 	ledger_enter(engine, flight, outcome);
 	if (flight->warming)
 		warming_on_landed(engine, flight, outcome);
+	giving_end(engine, flight);
 	flight_move(flight, FLIGHT_DONE);
 	flight->looks = 0;
 	if (list_linked(&flight->looking))

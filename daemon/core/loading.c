@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "core/calls.h"
+#include "core/giving.h"
 #include "core/history.h"
 #include "core/schedule.h"
 
@@ -19,7 +20,7 @@ void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vo
 		ne->next_at_us = entry->fresh_until_us;
 	vouched = vouched && engine->trusted && !keyspace->removed;
 	ne->generation = vouched ? keyspace->generation : keyspace->generation - 1;
-	ne->trust = vouched ? engine->trusts : engine->trusts - 1;
+	ne->trust = vouched ? engine->trusts : loading_no_trust(engine);
 }
 
 /* The value that the load left out, as the near cache has it already. */
@@ -120,9 +121,36 @@ static bool take_near(struct flight *flight, const struct near_entry *ne, int64_
 	return true;
 }
 
-/* The store has answered. Whether the result is there. */
+/* The store has no entry: it was flushed, evicted, or it failed over. What is here is good if
+   nothing can have gone untold of it; else nobody vouches for it. Whether it is the result. */
+static bool take_nothing(struct engine *engine, struct flight *flight, struct near_entry *ne,
+			 int64_t now_us, enum loading *ret_loading)
+{
+	if (!ne || ne->trust == engine->trusts)
+		return false;
+	if (!giving_is_due(engine, ne, now_us)) {
+		entry_soft_expire(&ne->entry, now_us, flight->key.keyspace->policy->stale_us);
+		return false;
+	}
+	if (!is_enough(flight, &ne->entry, now_us))
+		return false;
+	if (!flight->op.is_whole) {
+		*ret_loading = LOADING_LATER;
+		return false;
+	}
+	if (giving_has_room(engine, flight)) {
+		giving_begin(engine, flight);
+		*ret_loading = LOADING_GIVE;
+		return false;
+	}
+	take_result(flight, &ne->entry, SOURCE_NEAR, REASON_NONE);
+	return true;
+}
+
+/* The store has answered. Whether the result is there; else `ret_loading` may be another than to
+   build. */
 static bool take_answer(struct engine *engine, struct flight *flight, struct near_entry *ne,
-			int64_t now_us)
+			int64_t now_us, enum loading *ret_loading)
 {
 	const struct store_op *op = &flight->op;
 	int64_t stale_us = flight->key.keyspace->policy->stale_us;
@@ -133,12 +161,8 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 		entry_soft_expire(&ne->entry, now_us, stale_us);
 	if (op->away)
 		return take_near(flight, ne, now_us);
-	if (!op->has_entry) {
-		/* Flushed, evicted, failed over: nobody vouches for what is here. */
-		if (ne && ne->trust != engine->trusts)
-			entry_soft_expire(&ne->entry, now_us, stale_us);
-		return false;
-	}
+	if (!op->has_entry)
+		return take_nothing(engine, flight, ne, now_us, ret_loading);
 	if (!history_see_entry(engine, op->entry.history, op->entry.generated_at_us) ||
 	    loading_is_rollback(engine, &flight->key, &op->entry, now_us))
 		return false; /* what counts as never stored; built anew, it will be replaced */
@@ -179,9 +203,9 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 		loading = flight_is_background(flight, now_us) ? LOADING_FAILED : LOADING_AGAIN;
 	} else if (op->has_entry && !fill_in_value(ne, op)) {
 		loading = LOADING_AGAIN;
-	} else if (take_answer(engine, flight, ne, now_us)) {
+	} else if (take_answer(engine, flight, ne, now_us, &loading)) {
 		loading = LOADING_ENOUGH;
-	} else if (op->has_failure) {
+	} else if (loading == LOADING_BUILD && op->has_failure) {
 		ENGINE_COUNT(engine, flight->key.keyspace, failures_remembered);
 		value_unref(flight->failure.text);
 		flight->failure = op->failure;

@@ -8,6 +8,8 @@
 #include "core/engine.h"
 
 enum loading {
+	LOADING_LATER,  /* the store may have lost what it had: that will be known in a moment */
+	LOADING_GIVE,   /* the store has none, and the near entry is to be given back */
 	LOADING_ENOUGH, /* flight->result is an answer to all who wait */
 	LOADING_FAILED, /* flight->failure is, remembered or of the store itself */
 	LOADING_AGAIN,  /* the value was left out and is not here, or the answer is too old */
@@ -26,6 +28,12 @@ bool loading_is_rollback(const struct engine *engine, const struct key *key,
 /* The near entry is as the store has it, but for what its keyspace says of it: plainly fresh again,
    if that is vouched for, and no change can go untold. */
 void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vouched);
+
+/* What near entries have for a trust that nobody has vouched for, or not any more. */
+static inline uint32_t loading_no_trust(const struct engine *engine)
+{
+	return engine->trusts_broken - 1;
+}
 
 /* Those who wait now may be satisfied by what there is by now: engine_wake lets each look once. */
 void loading_let_waiters_look(struct engine *engine, struct flight *flight);

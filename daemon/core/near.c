@@ -146,6 +146,8 @@ void near_remove(struct near *near, struct near_entry *ne)
 		segment->hand = newer;
 	if (near->sweep == &ne->link)
 		sweep_on(near, newer);
+	if (near->walk == &ne->link)
+		near->walk = newer;
 	list_remove(&segment->queue, &ne->link);
 	table_remove(&near->table, &ne->node);
 	const size_t cost = cost_of(ne);
@@ -309,4 +311,32 @@ void near_sweep(struct near *near, int most, int64_t now_us)
 		else
 			sweep_on(near, newer == &near->sweeping->queue.head ? NULL : newer);
 	}
+}
+
+void near_walk_begin(struct near *near)
+{
+	near->walking = true;
+	near->walk = list_last(&near->rows.queue);
+}
+
+void near_walk_end(struct near *near)
+{
+	near->walking = false;
+	near->walk = NULL;
+}
+
+bool near_is_walking(const struct near *near)
+{
+	return near->walking;
+}
+
+struct near_entry *near_walk(struct near *near)
+{
+	struct list_node *node = near->walk;
+	if (!node) {
+		near_walk_end(near);
+		return NULL;
+	}
+	near->walk = node->prev == &near->rows.queue.head ? NULL : node->prev;
+	return container_of(node, struct near_entry, link);
 }

@@ -72,6 +72,8 @@ struct near {
 	size_t bytes_ever;   /* the most that it was to hold; the ghosts are as many as that asks */
 	struct near_segment *sweeping; /* what near_sweep goes through; NULL: nothing */
 	struct list_node *sweep;       /* the next it looks at; NULL: the old end */
+	bool walking;                  /* near_walk has not come to the end */
+	struct list_node *walk;        /* the row it comes to next */
 	struct ghosts ghosts;          /* of what was evicted */
 	uint64_t evictions;
 	uint64_t refused; /* entries that did not fit at all */
@@ -124,6 +126,13 @@ void near_shrink(struct near *near, int most, int64_t now_us);
 void near_sweep_begin(struct near *near);
 bool near_is_sweeping(const struct near *near);
 void near_sweep(struct near *near, int most, int64_t now_us);
+
+/* Goes through the rows there are, the oldest first: each call gives the next one, or NULL where
+   the end has come. */
+void near_walk_begin(struct near *near);
+void near_walk_end(struct near *near);
+bool near_is_walking(const struct near *near);
+struct near_entry *near_walk(struct near *near);
 
 /* Bytes in use, the table's own included. */
 size_t near_cost(const struct near *near);

@@ -281,6 +281,11 @@ static void on_row_changed(void *impl, const char *bytes, size_t len,
 		dispatch(impl, &event);
 }
 
+static void on_emptied(void *impl)
+{
+	dispatch(impl, &(struct event){ .type = EVENT_EMPTIED });
+}
+
 static void on_trusted(void *impl, int64_t until_us)
 {
 	dispatch(impl, &(struct event){ .type = EVENT_TRUSTED, .until_us = until_us });
@@ -315,6 +320,7 @@ struct store_listener pump_listener(struct pump *pump)
 					.row_changed = on_row_changed,
 					.epoch = on_epoch,
 					.defined = on_defined,
+					.emptied = on_emptied,
 					.trusted = on_trusted };
 }
 

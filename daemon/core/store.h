@@ -46,7 +46,8 @@ enum store_outcome {
 	STORE_ENOUGH,  /* LEASE: `entry` satisfies already */
 	STORE_FAILED,  /* LEASE: a failure of the key is remembered: `failure` */
 	STORE_HELD,    /* LEASE: someone else's, for at most `left_us` */
-	STORE_RETRY,   /* PERMIT: nothing free; try again in `left_us` */
+	STORE_RETRY,   /* PERMIT: nothing free; try again in `left_us`; SAVE of what is given: later
+			*/
 	STORE_REFUSED, /* SAVE, RENEW: the lease is not ours any more, or what is there is newer */
 	STORE_AWAY,    /* the store did not answer */
 };
@@ -91,6 +92,10 @@ struct store_op {
 				   LEASE/DONE: only `streak`, of a failure that ended not long
 				   ago (about as long as it lasted) */
 	bool hard;              /* INVALIDATE: also forbids to serve the old value stale */
+	bool given;    /* SAVE: built under an earlier lease, and given back under this one, if all
+			  that was told before it has been heard; RETRY: not yet */
+	uint64_t beat; /* LOAD: the store's own, out: the number of the last one */
+	int64_t heard_us; /* … the moment of the last beat heard: the store's own to fill in */
 	bool away; /* LOAD, LEASE, PERMIT: out, the shared store is away and what is left of it
 		      answered (store/fallback.h, a daemon's own share); RENEW, SAVE, RELEASE: in,
 		      as it was at the lease */
@@ -100,6 +105,7 @@ struct store_op {
 	bool has_entry;   /* LOAD, LEASE, SAVE/REFUSED: what is there */
 	bool has_value;   /* of it: false if LOAD left the value out */
 	bool has_claim;   /* LOAD: the store remembers something of the key */
+	bool is_whole;    /* LOAD: the store has lost nothing since the last beat that was heard */
 	bool has_failure; /* LOAD: `failure` is remembered and still holds */
 	uint64_t fence;   /* LOAD: the claim's; LEASE: the new one; INVALIDATE: the new floor */
 	uint64_t floor; /* LOAD, LEASE, RENEW, SAVE: the claim's; a build of no greater fence is not
@@ -143,6 +149,9 @@ struct store_listener {
 	   before by another goes over that spread (core/keyspace.h). */
 	void (*defined)(void *impl, const char *keyspace, size_t len, uint64_t definition,
 			int64_t moment_us, int64_t spread_us);
+
+	/* The store has lost what it had, such as by a flush; no change has gone untold. */
+	void (*emptied)(void *impl);
 
 	/* Until this moment no change can have gone untold; in the past: trust is lost. */
 	void (*trusted)(void *impl, int64_t until_us);

@@ -1,6 +1,8 @@
 #include "core/told.h"
 
 #include "core/course.h"
+#include "core/giving.h"
+#include "core/loading.h"
 
 /* Another daemon stored something, or gave its lease back. */
 void told_settled(struct engine *engine, const struct key *key, uint64_t fence, int64_t now_us,
@@ -10,7 +12,7 @@ void told_settled(struct engine *engine, const struct key *key, uint64_t fence, 
 	if (ne && ne->entry.fence < fence) {
 		ne->generation =
 			key->keyspace->generation - 1; /* to be looked up before it is served */
-		ne->trust = engine->trusts - 1;
+		ne->trust = loading_no_trust(engine);
 		ne->retry_at_us = 0;
 	}
 	struct flight *flight = engine_flight(engine, key);
@@ -27,10 +29,12 @@ void told_trusted(struct engine *engine, int64_t until_us, int64_t now_us)
 	engine->trusted_until_us = trusted ? until_us : 0;
 	if (engine->trusted && !trusted) {
 		engine->counters.trust_lost++;
-		engine->trusts++;
+		engine->trusts_broken = ++engine->trusts;
+		near_walk_end(&engine->near);
 		struct keyspace *keyspace;
 		for (uint32_t at = 0; (keyspace = roster_next_any(&engine->keyspaces, &at));)
 			keyspace->generation++;
 	}
 	engine->trusted = trusted;
+	giving_on_beat(engine);
 }

@@ -52,6 +52,7 @@ void engine_make_late(struct engine *engine, struct request *request, const stru
 		break;
 	case FLIGHT_LOADING:
 	case FLIGHT_LEASING:
+	case FLIGHT_GIVING:
 	case FLIGHT_SETTLING:
 		engine_make_ready(engine, request, STATUS_TIMEOUT,
 				  "the store had not answered before the deadline");
@@ -175,7 +176,8 @@ static enum engine_wake wake_looking(struct engine *engine, int64_t now_us,
 	if (unsaved && answer_result(request, flight, now_us, ret_answer)) {
 		ret_answer->ttl_us = 0; /* whether it may be kept is not known yet */
 	} else if (plain && ne && entry_phase(&ne->entry, now_us) == ENTRY_FRESH) {
-		answer_fresh(ret_answer, &ne->entry, now_us, SOURCE_STORE);
+		answer_fresh(ret_answer, &ne->entry, now_us,
+			     flight->gives ? SOURCE_NEAR : SOURCE_STORE);
 	} else if (engine_lookup(engine, &request->query, now_us, ret_answer) != ENGINE_MISS) {
 		ret_answer->source = SOURCE_STORE;
 	} else {

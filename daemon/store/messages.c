@@ -39,6 +39,7 @@ static bool read_beat(const unsigned char *at, size_t len, struct message *messa
 	if (len != BEAT_LEN)
 		return false;
 	message->kind = MESSAGE_BEAT;
+	message->emptied = at[2] != 0 || at[3] != 0;
 	message->number = record_get_u64(at + HEAD_LEN);
 	message->published_at_us = (int64_t)record_get_u64(at + HEAD_LEN + 8);
 	return true;

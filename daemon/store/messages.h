@@ -8,7 +8,8 @@
  *                 key: u64 floor, u8 flags (1 hard, 2 the version tells), i64 version, u32 length,
  *                 the key
  *   'e' epoch     i64 moment, i64 spread, u32 length, the keyspace: one of them
- *   'b' beat      u64 number, i64 when it was published (µs of the store's clock)
+ *   'b' beat      u64 number, i64 when it was published (µs of the store's clock); in place of how
+ *                 many keys: 1, if the store has lost what it had since the last one
  *
  * Anybody can publish on a channel: what does not read as a message to its last byte is none of it
  * told. Other kinds and formats are another version's, and ignored. Pure; any thread.
@@ -37,6 +38,7 @@ struct message {
 	enum message_kind kind;
 	uint64_t number;         /* BEAT */
 	int64_t published_at_us; /* BEAT */
+	bool emptied;            /* BEAT */
 	int64_t moment_us;       /* EPOCH; of the store's clock, as all moments here */
 	int64_t spread_us;       /* EPOCH */
 	const char *keyspace;    /* EPOCH; borrows the message */

@@ -16,7 +16,17 @@ void news_lost(struct redis_store *redis)
 	if (redis->trust.has_last)
 		redis->counters.trust_breaks++;
 	trust_lose(&redis->trust);
+	redis->beat_store_us = 0;
 	tell_trusted(redis, 0);
+}
+
+/* It was flushed: what all know of it is told to it again. */
+static void tell_emptied(struct redis_store *redis)
+{
+	redis->counters.emptied++;
+	redis->pulse.epochs_due = true;
+	if (redis->listener.emptied)
+		redis->listener.emptied(redis->listener.impl);
 }
 
 static void on_beat(struct redis_store *redis, const struct message *message)
@@ -27,6 +37,8 @@ static void on_beat(struct redis_store *redis, const struct message *message)
 		return;
 	switch (trust_hear(&redis->trust, message->number)) {
 	case TRUST_REPEATED:
+		if (message->emptied)
+			tell_emptied(redis);
 		return;
 	case TRUST_BEGINS:
 		/* What was known before the gap is to be looked up again. */
@@ -35,8 +47,11 @@ static void on_beat(struct redis_store *redis, const struct message *message)
 		redis->pulse.epochs_due = true;
 		break;
 	case TRUST_GOES_ON:
+		if (message->emptied)
+			tell_emptied(redis);
 		break;
 	}
+	redis->beat_store_us = message->published_at_us;
 	redis->pulse.beat_heard_us = redis_local_us();
 	if (age_us < 0)
 		age_us = 0;

@@ -300,6 +300,21 @@ static void beat_write(struct script_call *call, struct script_args *args)
 	args_u64(args, redis->place.token);
 	args_number(args, 2 * beat_interval_us(redis));
 	args_text(args, redis->keys.channel);
+	args_number(args, redis->pulse.beat_number);
+	args_bytes(args, redis->pulse.beat_history,
+		   redis->pulse.beat_number > 0 ? SERVER_HISTORY_LEN : 0);
+}
+
+static bool take_beat(struct pulse *pulse, const redisReply *reply)
+{
+	const redisReply *history = reply->element[2];
+	int64_t number = reply_number(reply, 1);
+	if (number <= 0 || history->type != REDIS_REPLY_STRING ||
+	    history->len != SERVER_HISTORY_LEN)
+		return false;
+	pulse->beat_number = number;
+	memcpy(pulse->beat_history, history->str, SERVER_HISTORY_LEN);
+	return true;
 }
 
 static void beat_done(struct script_call *call, const redisReply *reply, enum store_error error,
@@ -307,7 +322,8 @@ static void beat_done(struct script_call *call, const redisReply *reply, enum st
 {
 	struct redis_store *redis = REDIS_OF(call, beat);
 	redis->pulse.beat_asked = false;
-	redis->pulse.is_beating = reply && reply_is(reply, "beat", 2);
+	redis->pulse.is_beating =
+		reply && reply_is(reply, "beat", 3) && take_beat(&redis->pulse, reply);
 	if (reply && !redis->pulse.is_beating && !reply_is(reply, "held", 2))
 		error = STORE_ERROR_GARBAGE;
 	pulse_failed(redis, "beat", error, text);

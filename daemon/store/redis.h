@@ -62,6 +62,7 @@ struct redis_options {
 	  "values not stored, for they were built in another history of the origin")               \
 	X(messages, "messages from other daemons")                                                 \
 	X(messages_bad, "of these, not understood")                                                \
+	X(emptied, "times that the shared store had lost what it had, with trust unbroken")        \
 	X(trust_breaks, "gaps in the heartbeats")                                                  \
 	X(clock_jumps, "jumps of the shared store's clock")                                        \
 	X(changes, "changes of the origin's log that this daemon had applied")                     \

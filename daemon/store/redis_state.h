@@ -40,6 +40,9 @@ struct errand {
 	unsigned char header[RECORD_HEADER_LEN]; /* SAVE */
 };
 
+/* Bytes of what the scripts call a server's history. */
+enum { SERVER_HISTORY_LEN = 6 };
+
 /* What the daemon asks for itself. One call of each kind at a time. */
 struct pulse {
 	uv_timer_t timer;
@@ -55,6 +58,8 @@ struct pulse {
 	int64_t successor_due_us; /* free the predecessor's slots then; INT64_MAX: there is none */
 	struct amend *amending;   /* owned */
 	bool is_beating;          /* it is this daemon that publishes */
+	int64_t beat_number;      /* the last that it published; 0: none */
+	char beat_history[SERVER_HISTORY_LEN]; /* the server's, then */
 };
 
 /* Changes of the origin's log, on their way. */
@@ -99,6 +104,7 @@ struct redis_store {
 	uint32_t places_live;
 	struct alone alone;
 	struct trust trust;
+	int64_t beat_store_us;    /* when the last that was heard was published; 0: trust is lost */
 	int64_t trusted_until_us; /* now's clock */
 	struct amends amends;
 	struct pulse pulse;

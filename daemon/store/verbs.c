@@ -122,7 +122,12 @@ static void write_save(struct errand *errand, struct script_args *args)
 	args_number(args, policy->stale_us);
 	write_channel_and_key(errand, args);
 	args_text(args, redis->keys.history);
-	if (!redis->standby)
+	args_text(args, redis->trust_us > 0 ? redis->keys.beat : "");
+	if (op->given)
+		args_number(args, redis->beat_store_us);
+	else
+		args_text(args, "");
+	if (!redis->standby || op->given)
 		return;
 	args_u64(args, op->snapshot);
 	args_text(args, redis->keys.floors);
@@ -203,12 +208,14 @@ void verb_write(struct errand *errand, struct script_args *args)
 	if (errand->fetching) {
 		write_key_names(errand, args);
 		args_u64(args, 0);
+		args_text(args, errand->redis->keys.beat);
 		return;
 	}
 	switch (errand->op->verb) {
 	case STORE_LOAD:
 		write_key_names(errand, args);
 		args_u64(args, errand->op->known_fence);
+		args_text(args, errand->redis->keys.beat);
 		return;
 	case STORE_LEASE:
 		write_lease(errand, args);
@@ -293,10 +300,13 @@ static bool read_failure(struct errand *errand, const redisReply *reply, size_t 
 static enum store_error read_load(struct errand *errand, const redisReply *reply)
 {
 	struct store_op *op = errand->op;
-	if (!reply_is(reply, "loaded", 11))
+	const struct trust *trust = &errand->redis->trust;
+	if (!reply_is(reply, "loaded", 12))
 		return STORE_ERROR_GARBAGE;
 	if (!read_entry(errand, reply->element[1], reply->element[2]))
 		return STORE_ERROR_MEMORY;
+	op->beat = (uint64_t)reply_number(reply, 11);
+	op->is_whole = trust->has_last && trust->last == op->beat;
 	op->has_claim = reply_number(reply, 3) != 0;
 	op->fence = reply_u64(reply, 4);
 	op->floor = reply_u64(reply, 5);
@@ -310,7 +320,7 @@ static enum store_error read_load(struct errand *errand, const redisReply *reply
 static enum store_error read_fetched(struct errand *errand, const redisReply *reply)
 {
 	struct store_op *op = errand->op;
-	if (!reply_is(reply, "loaded", 11))
+	if (!reply_is(reply, "loaded", 12))
 		return STORE_ERROR_GARBAGE;
 	if (!read_entry(errand, reply->element[1], reply->element[2]))
 		return STORE_ERROR_MEMORY;
@@ -380,6 +390,10 @@ static enum store_error read_save(struct errand *errand, const redisReply *reply
 	struct store_op *op = errand->op;
 	if (reply_is(reply, "saved", 2)) {
 		op->floor = reply_u64(reply, 1);
+		return STORE_ERROR_NONE;
+	}
+	if (reply_is(reply, "early", 1)) {
+		op->outcome = STORE_RETRY;
 		return STORE_ERROR_NONE;
 	}
 	bool foreign = reply_is(reply, "foreign", 3);

@@ -140,6 +140,7 @@ void judge_on_hindered(struct judge *judge, int node);
 /* A daemon asks for a lease or a permit. */
 void judge_on_asked(struct judge *judge, struct node *node, const struct store_op *op);
 void judge_on_settled(struct judge *judge, int key, uint64_t token);
+void judge_on_given(struct judge *judge, int key, int node, const struct entry *entry);
 void judge_on_saved(struct judge *judge, int key, const struct entry *entry);
 void judge_on_changed(struct judge *judge, int key, uint64_t floor, bool hard);
 void judge_on_row_changed(struct judge *judge, int key, uint64_t floor, bool hard, int64_t version);

@@ -94,6 +94,8 @@ void judge_on_asked(struct judge *judge, struct node *node, const struct store_o
 	if (op->verb == STORE_LEASE) {
 		const struct flight *flight = container_of(op, struct flight, op);
 		/* Who boards a batch that is there takes no room. */
+		if (flight->gives)
+			return; /* not to the origin */
 		bool alone = !flight->batch || flight->batch->members.count <= 1;
 		if (alone && flight_is_background(flight, node_clock(node)))
 			check_background(judge, node, FLIGHT_QUEUED, flight->priority,
@@ -248,13 +250,29 @@ void judge_on_settled(struct judge *judge, int key, uint64_t token)
 	lease->settled = true;
 }
 
+/* The build that an entry is of; 0: nobody's. */
+static uint32_t build_of(const struct judge *judge, int key, const struct entry *entry)
+{
+	const struct key_history *history = &judge->keys[key];
+	for (uint32_t i = history->builds_count; i-- > 0;)
+		if (judge->builds[history->builds[i]].fence == entry->fence)
+			return history->builds[i];
+	return 0;
+}
+
+/* Its moments have gone by the giver's clock, too, from the store and back. */
+void judge_on_given(struct judge *judge, int key, int node, const struct entry *entry)
+{
+	struct node *giver = &judge->fleet->nodes[node];
+	struct build_record *record = &judge->builds[build_of(judge, key, entry)];
+	record->error_us += node_measure(giver);
+	record->unsettled |= giver->unsettled || giver->doubted_us >= record->began_us;
+}
+
 void judge_on_saved(struct judge *judge, int key, const struct entry *entry)
 {
 	struct key_history *history = &judge->keys[key];
-	uint32_t number = 0;
-	for (uint32_t i = history->builds_count; i-- > 0 && !number;)
-		if (judge->builds[history->builds[i]].fence == entry->fence)
-			number = history->builds[i];
+	uint32_t number = build_of(judge, key, entry);
 	if (!number)
 		judge_fail(judge, "no rollback", "key=%s: an entry that nobody built is stored",
 			   judge->fleet->scene.keys[key].bytes);

@@ -39,6 +39,7 @@ void moments_come(const struct moments *moments, struct store_op *op, const stru
 	op->fence = from->fence;
 	op->floor = from->floor;
 	op->left_us = from->left_us;
+	op->beat = from->beat;
 	if (op->verb == STORE_EPOCH)
 		op->moment_us =
 			fleet_clock_from_store(moments->clock, from->moment_us, moments->local_us);

@@ -55,6 +55,7 @@ struct receipt {
 	struct epochs *epochs;   /* EPOCHS: of each keyspace; owned. On the way there: what the
 				    daemon knows */
 	int place;               /* PLACE; -1: the fleet is full */
+	struct shared_row row;   /* BEAT */
 	bool yes;                /* PLACE: it was the predecessor's; BEAT: we publish */
 	struct shared_feed_answer *change; /* CHANGE; owned */
 };
@@ -84,6 +85,7 @@ struct post {
 	struct errand tick, place_due;
 	bool asked[CARGO_COUNT];
 	bool is_beating, epochs_due;
+	struct shared_row row; /* of beats, as far as it published them */
 	int64_t clock_due_us, place_due_us, beat_due_us, beat_heard_us, successor_due_us;
 	struct amend *amending; /* owned */
 
@@ -93,6 +95,7 @@ struct post {
 
 	/* post_news.c */
 	bool listening;
+	int64_t heard_us;        /* when the last beat was published; 0: trust is lost */
 	struct list letters;     /* on their way, delivered in order */
 	int64_t last_arrival_us; /* of the last, true time */
 	struct errand listen;    /* a broken connection is made anew */

@@ -20,6 +20,14 @@ static void tell_trusted(struct post *post, int64_t until_us)
 	listener.trusted(listener.impl, until_us);
 }
 
+static void tell_emptied(struct post *post)
+{
+	struct store_listener listener = pump_listener(&post->node->pump);
+	trace(post->node->fleet, "node=%d ev=emptied", post->node->number);
+	listener.emptied(listener.impl);
+	post->epochs_due = true;
+}
+
 /* As in store/news.c. */
 static void hear_beat(struct post *post, const struct tiding *tiding)
 {
@@ -27,6 +35,8 @@ static void hear_beat(struct post *post, const struct tiding *tiding)
 	int64_t age_us = post_store_clock(post) - tiding->told_us;
 	switch (trust_hear(&post->trust, tiding->fence)) {
 	case TRUST_REPEATED:
+		if (tiding->emptied)
+			tell_emptied(post);
 		return;
 	case TRUST_BEGINS:
 		trace(post->node->fleet, "node=%d ev=gap", post->node->number);
@@ -34,8 +44,11 @@ static void hear_beat(struct post *post, const struct tiding *tiding)
 		post->epochs_due = true;
 		break;
 	case TRUST_GOES_ON:
+		if (tiding->emptied)
+			tell_emptied(post);
 		break;
 	}
+	post->heard_us = tiding->told_us;
 	post->beat_heard_us = post_local(post);
 	if (age_us < 0)
 		age_us = 0;
@@ -183,6 +196,7 @@ static void on_listen(struct errand *errand)
 		return;
 	}
 	trust_lose(&post->trust);
+	post->heard_us = 0;
 	tell_trusted(post, 0);
 	post->listening = true;
 }

@@ -41,6 +41,7 @@ void post_op_leaves(struct post *post, struct store_op *op)
 {
 	struct moments moments = moments_of(post);
 	moments_leave(&moments, op);
+	op->heard_us = post->heard_us;
 	note_doubt(post);
 }
 
@@ -62,6 +63,7 @@ void post_op_comes(struct post *post, struct store_op *op, const struct store_op
 {
 	struct moments moments = moments_of(post);
 	moments_come(&moments, op, from);
+	op->is_whole = post->trust.has_last && post->trust.last == from->beat;
 	note_doubt(post);
 	if (op->verb == STORE_EPOCH)
 		op->moment_us = post_take_epoch(post, (int)op->key.keyspace->index, from->moment_us,

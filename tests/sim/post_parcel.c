@@ -236,6 +236,7 @@ static void attempt_send(struct attempt *attempt, int64_t delay_us)
 	if (lost)
 		return;
 	parcel->refs++;
+	attempt->receipt.row = post->row;
 	if (parcel->cargo == CARGO_EPOCHS) {
 		attempt->receipt.epochs = calloc(KEYSPACES, sizeof(*attempt->receipt.epochs));
 		CHECK(attempt->receipt.epochs);

@@ -149,7 +149,8 @@ bool post_pulse_execute(struct post *post, enum cargo cargo, const struct caller
 		ret_receipt->place = shared_place(shared, caller, &ret_receipt->yes);
 		return true;
 	case CARGO_BEAT:
-		ret_receipt->yes = shared_beat(shared, caller, 2 * beat_interval_us(post));
+		ret_receipt->yes =
+			shared_beat(shared, caller, 2 * beat_interval_us(post), &ret_receipt->row);
 		return true;
 	case CARGO_SUCCESSOR:
 		shared_free_before(shared, caller);
@@ -283,6 +284,8 @@ void post_pulse_done(struct post *post, enum cargo cargo, const struct receipt *
 		break;
 	case CARGO_BEAT:
 		post->is_beating = receipt->yes;
+		if (receipt->yes)
+			post->row = receipt->row;
 		break;
 	case CARGO_AMEND:
 		amend_done(post, error);

@@ -179,6 +179,7 @@ static void do_load(struct shared *shared, struct store_op *op)
 	op->fence = key->claim.fence;
 	op->floor = key->claim.floor;
 	op->left_us = shared_lease_left(&key->claim, now_us);
+	op->beat = shared->data.has_beat ? shared->data.beat_number : 0;
 	if (key->has_entry)
 		give_entry(key, op);
 	if (key->has_entry && key->entry.fence <= op->known_fence) {
@@ -307,8 +308,9 @@ static void refuse_save(const struct shared_key *key, struct store_op *op)
 	op->entry.value = NULL;
 }
 
-/* Built in a history that is not the fleet's; else the fleet's follows. */
-static bool is_foreign(struct shared *shared, uint64_t history)
+/* Built in a history that is not the fleet's; else the fleet's follows, if it was built just now.
+ */
+static bool is_foreign(struct shared *shared, uint64_t history, bool given)
 {
 	struct shared_data *data = &shared->data;
 	uint64_t current = data->history;
@@ -320,6 +322,8 @@ static bool is_foreign(struct shared *shared, uint64_t history)
 	    (history_is_one_system(history, current) ||
 	     left_of(data->history_built_us + 10 * SECOND, 10 * SECOND, now_us) > 0))
 		return true;
+	if (given)
+		return moves && current != 0;
 	if (moves || left_of(data->history_built_us + SECOND, SECOND, now_us) == 0) {
 		data->history = history;
 		data->history_built_us = now_us;
@@ -327,13 +331,15 @@ static bool is_foreign(struct shared *shared, uint64_t history)
 	return false;
 }
 
-static void do_save(struct shared *shared, struct store_op *op)
+static void do_save(struct shared *shared, struct store_op *op, const struct caller *caller)
 {
 	struct shared_key *key = key_of(shared, op);
 	struct shared_claim *claim = &key->claim;
 	struct entry entry = op->entry;
 	int64_t now_us = shared_now(shared);
-	bool had_entry = key->has_entry, elsewhere = had_entry || claim->stored || shared->evicts;
+	bool silent = shared->fleet->scene.trust_us > 0 && !shared->data.has_beat;
+	bool had_entry = key->has_entry;
+	bool elsewhere = had_entry || claim->stored || shared->evicts || silent;
 	bool single_row = policy_of(shared, key)->single_row;
 	bool has_change = claim->by_row && claim->floor_version != 0 &&
 			  shared_contains(&entry, claim->floor_version, single_row);
@@ -343,8 +349,13 @@ static void do_save(struct shared *shared, struct store_op *op)
 			refuse_save(key, op);
 		return;
 	}
+	if (op->given && op->heard_us <= claim->granted_at_us) {
+		op->outcome = STORE_RETRY;
+		op->floor = 0;
+		return;
+	}
 	bool waited = claim_end_lease(claim);
-	bool keep = !is_foreign(shared, entry.history) &&
+	bool keep = !is_foreign(shared, entry.history, op->given) &&
 		    (!had_entry || entry_supersedes(&entry, &key->entry, single_row));
 	bool before_change = op->floor >= entry.fence;
 	if (before_change) {
@@ -354,6 +365,8 @@ static void do_save(struct shared *shared, struct store_op *op)
 		int64_t at_us = stale_until_us < now_us ? stale_until_us : now_us;
 		entry_soft_expire(&entry, at_us, stale_until_us - at_us);
 	}
+	if (keep && op->given)
+		judge_on_given(&shared->fleet->judge, number_of(shared, key), caller->node, &entry);
 	if (keep) {
 		put_entry(shared, key, &entry);
 		key->overtaken = before_change && claim->by_row;
@@ -436,7 +449,7 @@ void shared_execute(struct shared *shared, struct store_op *op, const struct cal
 		shared_free(shared, op);
 		break;
 	case STORE_SAVE:
-		do_save(shared, op);
+		do_save(shared, op, caller);
 		break;
 	case STORE_RELEASE:
 		do_release(shared, op);

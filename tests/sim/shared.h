@@ -120,6 +120,7 @@ struct tiding {
 	enum tiding_kind kind;
 	int key;        /* EPOCH: the keyspace */
 	uint64_t fence; /* CHANGED, ROW: the floor; BEAT: its number */
+	bool emptied;   /* BEAT: what there was is lost since the last */
 	bool hard;
 	bool has_version; /* ROW: an entry of this version contains it */
 	int64_t version;
@@ -167,8 +168,13 @@ void shared_follow(struct shared *shared, const struct change_call *call, uint64
 /* place.lua: the place, or -1, and whether it was the life's before. */
 int shared_place(struct shared *shared, const struct caller *caller, bool *ret_succeeds);
 
-/* beat.lua: whether the caller publishes. */
-bool shared_beat(struct shared *shared, const struct caller *caller, int64_t length_us);
+/* beat.lua: whether the caller publishes. `row`: what it published last, and then what it has. */
+struct shared_row {
+	uint64_t number; /* 0: nothing */
+	uint64_t run;    /* of the server, then */
+};
+bool shared_beat(struct shared *shared, const struct caller *caller, int64_t length_us,
+		 struct shared_row *row);
 
 /* clock.lua: `jump_us`: what the caller saw the clock jump by, or 0. */
 struct shared_time {

@@ -222,20 +222,35 @@ void shared_free_before(struct shared *shared, const struct caller *caller)
 
 /* ---- the heartbeat of trust --------------------------------------------------------------- */
 
-bool shared_beat(struct shared *shared, const struct caller *caller, int64_t length_us)
+/* The number of the next beat. Where the record is lost, the row goes on if the caller has
+   published its last here; else it starts at the clock. */
+static uint64_t next_beat(const struct shared *shared, const struct shared_row *row,
+			  bool *ret_emptied)
 {
+	const struct shared_data *data = &shared->data;
+	*ret_emptied = !data->has_beat && row->number != 0 && row->run == shared->run;
+	if (data->has_beat)
+		return data->beat_number + 1;
+	return *ret_emptied ? row->number + 1 : (uint64_t)shared_now(shared);
+}
+
+bool shared_beat(struct shared *shared, const struct caller *caller, int64_t length_us,
+		 struct shared_row *row)
+{
+	bool emptied;
 	struct shared_data *data = &shared->data;
 	int64_t now_us = shared_now(shared);
 	bool held = data->has_beat && left_of(data->beat_until_us, length_us, now_us) > 0;
 	if (held && data->beat_holder != caller->life)
 		return false;
-	/* Without a row to go on with, the numbers start at the clock. */
-	data->beat_number = data->has_beat ? data->beat_number + 1 : (uint64_t)now_us;
+	data->beat_number = next_beat(shared, row, &emptied);
 	data->has_beat = true;
 	data->beat_holder = caller->life;
 	data->beat_until_us = now_us + length_us;
 	fleet_tell(shared->fleet, &(struct tiding){ .kind = TIDING_BEAT,
 						    .fence = data->beat_number,
+						    .emptied = emptied,
 						    .told_us = now_us });
+	*row = (struct shared_row){ data->beat_number, shared->run };
 	return true;
 }

@@ -91,6 +91,11 @@ static void on_defined(void *impl, const char *keyspace, size_t len, uint64_t de
 	daemon->ruling_told++;
 }
 
+static void on_emptied(void *impl)
+{
+	((struct daemon *)impl)->emptied++;
+}
+
 static void on_trusted(void *impl, int64_t until_us)
 {
 	struct daemon *daemon = impl;
@@ -140,6 +145,7 @@ struct daemon *fleet_start(struct fleet *fleet)
 						    .changed = on_changed,
 						    .epoch = on_epoch,
 						    .defined = on_defined,
+						    .emptied = on_emptied,
 						    .trusted = on_trusted };
 	redis_store_listen(daemon->redis, &daemon->listener);
 	daemon->rows_policy.query = (char *)fleet->query;

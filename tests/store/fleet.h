@@ -40,6 +40,7 @@ struct daemon {
 	unsigned ruling_told;
 	int64_t trusted_until_us;
 	unsigned trust_losses; /* told while it was trusted */
+	unsigned emptied;
 };
 
 struct fleet {

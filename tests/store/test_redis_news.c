@@ -94,9 +94,37 @@ Test(redis_news, a_gap_ends_trust_before_it_begins_anew)
 	struct daemon *a = fleet_add(&fleet);
 	AWAIT(&fleet, is_trusted(a));
 	unsigned losses = a->trust_losses;
-	server_ask(&fleet.server, "FLUSHALL");
+	server_ask(&fleet.server,
+		   "EVAL redis.call('SET',KEYS[1],redis.call('GET',KEYS[1]):sub(1,16).."
+		   "struct.pack('>d',struct.unpack('>d',redis.call('GET',KEYS[1]),17)+5)) "
+		   "1 t:{fleet}:beat");
 	AWAIT(&fleet, a->trust_losses > losses);
 	AWAIT(&fleet, is_trusted(a));
+	cr_assert_eq(a->emptied, 0);
+}
+
+Test(redis_news, a_flush_is_told_and_breaks_no_trust)
+{
+	struct daemon *a = fleet_add(&fleet), *b = fleet_add(&fleet);
+	AWAIT(&fleet, is_trusted(a) && is_trusted(b));
+	unsigned losses = a->trust_losses + b->trust_losses;
+	for (unsigned times = 1; times <= 2; times++) {
+		server_ask(&fleet.server, "FLUSHALL");
+		AWAIT(&fleet, a->emptied == times && b->emptied == times);
+	}
+	cr_assert_eq(a->trust_losses + b->trust_losses, losses, "the row of numbers went on");
+	cr_assert(is_trusted(a) && is_trusted(b));
+}
+
+Test(redis_news, a_server_that_comes_back_empty_has_broken_trust)
+{
+	struct daemon *a = fleet_add(&fleet);
+	AWAIT(&fleet, is_trusted(a));
+	unsigned losses = a->trust_losses;
+	fleet_restart(&fleet);
+	AWAIT(&fleet, a->trust_losses > losses);
+	AWAIT(&fleet, is_trusted(a));
+	cr_assert_eq(a->emptied, 0);
 }
 
 Test(redis_news, a_beat_that_was_on_its_way_for_too_long_is_not_trusted)

@@ -14,6 +14,7 @@ static void setup(void)
 	a = fleet_add(&fleet);
 	b = fleet_add(&fleet);
 	AWAIT(&fleet, daemon_stats(a).connects == 3 && daemon_stats(b).connects == 3);
+	AWAIT(&fleet, daemon_stats(a).trusted && daemon_stats(b).trusted);
 }
 
 static void teardown(void)
@@ -173,4 +174,78 @@ Test(redis_told, two_prefixes_and_two_databases_are_two_fleets)
 	AWAIT(&fleet, other->told_count > 0);
 	await_news(b);
 	cr_assert_eq(b->told_count, 0, "channels know no databases, but names do");
+}
+
+/* ---- giving back --------------------------------------------------------------------------- */
+
+static void put_entry(struct store_op *op, uint64_t fence)
+{
+	int64_t now_us = redis_store_now_us(a->redis);
+	op->entry = (struct entry){ .value = value_create("old", 3),
+				    .fence = fence,
+				    .generated_at_us = now_us - SECOND,
+				    .fresh_until_us = now_us + 600 * SECOND,
+				    .stale_until_us = now_us + 630 * SECOND };
+}
+
+/* Gives an entry of that fence back, under the lease of token 7. */
+static enum store_outcome give(const char *key, uint64_t fence)
+{
+	doing_init(&doing, a, STORE_SAVE, key, 7);
+	doing.op.given = true;
+	put_entry(&doing.op, fence);
+	struct value *borrowed = doing.op.entry.value;
+	enum store_outcome outcome = doing_wait(&doing, a);
+	value_unref(borrowed);
+	if (doing.op.entry.value == borrowed)
+		doing.op.entry.value = NULL;
+	return outcome;
+}
+
+/* Gives it until a beat is later than the lease. */
+static enum store_outcome give_in_time(const char *key, uint64_t fence)
+{
+	enum store_outcome outcome;
+	AWAIT(&fleet, (outcome = give(key, fence)) != STORE_RETRY);
+	return outcome;
+}
+
+Test(redis_told, what_is_given_back_waits_for_a_beat_after_its_lease)
+{
+	uint64_t fence = lease(a, "views:1", 7) - 1000;
+	cr_assert_eq(give("views:1", fence), STORE_RETRY);
+	cr_assert_eq(give_in_time("views:1", fence), STORE_DONE);
+	doing_init(&doing, b, STORE_LOAD, "views:1", 0);
+	cr_assert_eq(doing_wait(&doing, b), STORE_DONE);
+	cr_assert(doing.op.has_entry && doing.op.entry.fence == fence);
+	cr_assert_eq(doing.op.left_us, 0, "the lease is given back");
+	value_unref(doing.op.entry.value);
+	doing.op.entry.value = NULL;
+}
+
+Test(redis_told, what_was_changed_under_the_lease_is_given_back_as_stale)
+{
+	uint64_t fence = lease(a, "views:1", 7) - 1000;
+	invalidate(b, "views:1", false);
+	cr_assert_eq(give_in_time("views:1", fence), STORE_DONE);
+	doing_init(&doing, b, STORE_LOAD, "views:1", 0);
+	cr_assert_eq(doing_wait(&doing, b), STORE_DONE);
+	cr_assert(doing.op.has_entry && doing.op.entry.changed);
+	cr_assert_leq(doing.op.entry.fresh_until_us, redis_store_now_us(b->redis));
+	value_unref(doing.op.entry.value);
+	doing.op.entry.value = NULL;
+}
+
+Test(redis_told, nothing_is_given_back_over_a_newer_entry)
+{
+	cr_assert_eq(put("views:1", 1, "new"), STORE_DONE);
+	uint64_t fence = lease(a, "views:1", 7);
+	cr_assert_eq(give_in_time("views:1", fence - 1000000), STORE_REFUSED);
+}
+
+Test(redis_told, a_save_after_a_flush_is_told_until_that_is)
+{
+	server_ask(&fleet.server, "FLUSHALL");
+	cr_assert_eq(put("views:1", 1, "new"), STORE_DONE);
+	AWAIT(&fleet, b->told_count > 0);
 }

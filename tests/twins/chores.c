@@ -192,8 +192,8 @@ static void beat(struct twins *twins, int daemon)
 	if (interval_us < 50 * MS)
 		interval_us = 50 * MS;
 	pair_open(&pair);
-	bool beats =
-		!is_late(twins, daemon) && shared_beat(twins->shared, &caller, 2 * interval_us);
+	bool beats = !is_late(twins, daemon) &&
+		     shared_beat(twins->shared, &caller, 2 * interval_us, &twins->rows[daemon]);
 	fprintf(pair.sim, "beats=%d", beats);
 	pulse(twins, daemon, CHORE_BEAT);
 	fprintf(pair.real, "beats=%d", redis->pulse.is_beating);
@@ -254,6 +254,7 @@ void chores_start(struct twins *twins, int daemon)
 	if (old)
 		redis_store_close(old, NULL, NULL);
 	amends_close(&twins->amends[daemon]);
+	twins->rows[daemon] = (struct shared_row){ 0 };
 	twins->daemons[daemon] = redis;
 	pair_open(&pair);
 	simulate_clock(twins, daemon, pair.sim);

@@ -158,6 +158,17 @@ static void draw_failure(struct deed *deed)
 		failure->text = value_create("division by zero", (size_t)rng_between(rng, 1, 16));
 }
 
+/* About when the key's lease was given. */
+static int64_t draw_heard(struct deed *deed)
+{
+	const struct twins *twins = deed->twins;
+	int key = scene_find(&twins->scene, deed->op.key.bytes, deed->op.key.len);
+	const struct shared_claim *claim = &twins->shared->data.keys[key].claim;
+	if (draw_chance(&deed->rng, 0.3))
+		return twins->server_us;
+	return claim->granted_at_us + rng_between(&deed->rng, -1, 1);
+}
+
 static void draw(struct deed *deed, const struct act *act)
 {
 	struct rng *rng = &deed->rng;
@@ -181,6 +192,8 @@ static void draw(struct deed *deed, const struct act *act)
 		op->verb = STORE_SAVE;
 		op->token = draw_lease_token(deed);
 		draw_entry(deed);
+		op->given = draw_chance(rng, 0.3);
+		op->heard_us = draw_heard(deed);
 		return;
 	case ACT_RELEASE:
 		op->verb = STORE_RELEASE;

@@ -78,6 +78,7 @@ static void print_answer(FILE *out, const struct store_op *op)
 	case STORE_LOAD:
 		fprintf(out, " claim=%d fence=%" PRIu64 " floor=%" PRIu64 " left=%" PRId64,
 			op->has_claim, op->fence, op->floor, op->left_us);
+		fprintf(out, " beat=%" PRIu64, op->beat);
 		print_failure(out, op);
 		print_entry(out, op);
 		return;
@@ -116,11 +117,11 @@ static void print_asked(const struct deed *deed)
 		   "  %s %s token=%" PRIx64 " known=%" PRIu64 " length=%" PRId64
 		   " fresh=%d after=%" PRIu64 " min_version=%d:%" PRId64
 		   " hard=%d slot=%d reach=%" PRId64 " background=%d pace=%" PRIu64 ":%" PRId64
-		   " delay=%" PRId64,
+		   " given=%d heard=%" PRId64 " delay=%" PRId64,
 		   store_verb_name(op->verb), op->key.bytes, op->token, op->known_fence,
 		   op->length_us, op->want.fresh, op->want.fence_after, op->want.has_min_version,
 		   op->want.min_version, op->hard, op->slot, op->reach_us, op->background,
-		   op->pace.id, op->pace.interval_us, deed->delay_us);
+		   op->pace.id, op->pace.interval_us, op->given, op->heard_us, deed->delay_us);
 }
 
 /* ---- the real one ------------------------------------------------------------------------ */
@@ -143,6 +144,7 @@ static struct store_op really(struct deed *deed)
 	struct store store = redis_store_iface(twins->daemons[deed->daemon]);
 	struct waiting waiting = { .op = deed->op };
 	waiting.op.done = on_done;
+	twins->daemons[deed->daemon]->beat_store_us = deed->op.heard_us;
 	store.submit(store.impl, &waiting.op);
 	twins_stand(twins, twins->local_us + deed->delay_us, twins->server_us + deed->delay_us);
 	twins_turn(twins);

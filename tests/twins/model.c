@@ -63,6 +63,11 @@ void judge_on_settled(struct judge *judge, int key, uint64_t token)
 	(void)judge, (void)key, (void)token;
 }
 
+void judge_on_given(struct judge *judge, int key, int node, const struct entry *entry)
+{
+	(void)judge, (void)key, (void)node, (void)entry;
+}
+
 void judge_on_saved(struct judge *judge, int key, const struct entry *entry)
 {
 	(void)judge, (void)key, (void)entry;

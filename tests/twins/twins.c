@@ -59,7 +59,7 @@ static void print_tiding(FILE *out, const struct twins *twins, const struct tidi
 	}
 	fprintf(out, "%s fence=%" PRIu64, names[tiding->kind], tiding->fence);
 	if (tiding->kind == TIDING_BEAT)
-		fprintf(out, " at=%" PRId64, tiding->told_us);
+		fprintf(out, " at=%" PRId64 " emptied=%d", tiding->told_us, tiding->emptied);
 	else
 		fprintf(out, " key=%s hard=%d", twins->scene.keys[tiding->key].bytes, tiding->hard);
 	if (tiding->kind == TIDING_ROW)
@@ -76,8 +76,8 @@ static void print_message(FILE *out, const struct heard *heard)
 	}
 	switch (message.kind) {
 	case MESSAGE_BEAT:
-		fprintf(out, "beat fence=%" PRIu64 " at=%" PRId64 "; ", message.number,
-			message.published_at_us);
+		fprintf(out, "beat fence=%" PRIu64 " at=%" PRId64 " emptied=%d; ", message.number,
+			message.published_at_us, message.emptied);
 		return;
 	case MESSAGE_EPOCH:
 		fprintf(out, "epoch %.*s at=%" PRId64 " spread=%" PRId64 "; ",

@@ -43,10 +43,11 @@ struct twins {
 	int keys[TWINS_KEYS]; /* numbers in the scene */
 	uint64_t lives;       /* daemons so far */
 	int64_t local_us, server_us;
-	struct amends amends[TWINS_DAEMONS_MAX]; /* as the simulated daemons have them */
-	bool told_by_daemons;                    /* a listener has been told */
-	unsigned learned;                        /* by verb: the server surely knows its script */
-	int positions;                           /* of the log's reader, so far */
+	struct shared_row rows[TWINS_DAEMONS_MAX]; /* of the simulated daemons' beats */
+	struct amends amends[TWINS_DAEMONS_MAX];   /* as the simulated daemons have them */
+	bool told_by_daemons;                      /* a listener has been told */
+	unsigned learned;                          /* by verb: the server surely knows its script */
+	int positions;                             /* of the log's reader, so far */
 	bool traced;
 
 	bool differs;

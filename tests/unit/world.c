@@ -146,6 +146,12 @@ static void on_routed_done(struct store_op *op)
 		op->entry = world->shared;
 		value_ref(op->entry.value);
 	}
+	if (op->verb == STORE_SAVE && op->given && op->outcome == STORE_DONE) {
+		world->given++;
+		world_share(world, op->entry.value->bytes, op->entry.generated_at_us,
+			    op->entry.fence);
+	}
+	op->is_whole = !world->is_maimed;
 	if (op->verb != STORE_LOAD) {
 		op->done(op);
 		return;

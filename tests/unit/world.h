@@ -72,6 +72,8 @@ struct world {
 
 	bool refuses_saves;
 	bool refuses_leases;      /* as out of memory: the daemon has its own, and shared permits */
+	bool is_maimed;           /* the store may have lost something just now */
+	int given;                /* values given back */
 	uint64_t floor;           /* as the claim has it */
 	bool holds_renewals;      /* they are answered only by world_answer_renewal */
 	struct store_op *renewal; /* the last one held */

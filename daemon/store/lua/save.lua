@@ -3,10 +3,15 @@
 --
 -- KEYS  entry, claim
 -- ARGV  deadline, token, header, value, 1: single_row, the keyspace's stale time, channel, key,
---       name of the fleet's record of the origin's history (of another slot, so no key);
+--       names of the fleet's records of the origin's history and of the beat, or '' where there are no
+--       beats (of another slot, so no keys);
+--       of an entry that is given back: when the last beat was published that its daemon has heard; else
+--       '';
 --       where builds read a standby: xmin of this one's snapshot, name of the floors, keyspace
 -- ->    'late'
 --       'saved', floor             0 where it contains that change; a repeat gets the same answer
+--       'early'                    given back: what was told before the lease may not have been heard;
+--                                  the lease stays
 --       'refused', floor, header   the lease is not ours (any more), or the entry there is newer;
 --                                  the header of that entry, or nil
 --       'foreign', floor, header   the same: it was built in a history that is not the fleet's
@@ -18,14 +23,19 @@
 -- A build that began before the last change and does not contain it may be stored, already expired, so
 -- that a row that changes all the time stays served; not so "no such row", or after a hard change. A
 -- build of a standby that may not have seen a change, whenever it began, counts as begun before it.
+-- An entry that is given back was built under an earlier lease, and its daemon has heard of no change
+-- since. What was changed before this lease it has heard by a beat that is later; what was changed after,
+-- the claim knows. It says nothing of the origin's history.
 -- Those are told who wait for the lease's end, and all if a near cache may have an older entry of the
 -- key: one was replaced here, or was stored under this claim, or this server has evicted anything since
--- it started. (When that was before, whoever listens has lost its connection since, and with it trust.)
+-- it started, or it was flushed and has not told so yet, by a beat. (When that was before, whoever listens
+-- has lost its connection since, and with it trust; or looks whatever it has up.)
 -- So the first save of a key stays untold, as long as Redis has room: a warm-up makes no messages.
 
 local deadline, token, value = tonumber(ARGV[1]), ARGV[2], ARGV[4]
 local single_row, stale, channel, key = ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local history_key, snapshot, floors_key, keyspace = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+local history_key, beat_key, heard = ARGV[9], ARGV[10], tonumber(ARGV[11])
+local snapshot, floors_key, keyspace = ARGV[12], ARGV[13], ARGV[14]
 
 local now = now_us()
 if now > deadline then return { 'late' } end
@@ -57,6 +67,7 @@ local function is_foreign()
 		(is_one_system(new.history, current) or left_of(built_at + SILENCE, SILENCE, now) > 0) then
 		return true
 	end
+	if heard then return moves and current ~= ZERO end
 	if moves or left_of(built_at + STEP, STEP, now) == 0 then
 		redis.call('SET', history_key,
 			struct.pack(LAYOUT, 'h', 1, string.rep('\0', 6), new.history, now))
@@ -87,6 +98,7 @@ end
 
 local function may_be_elsewhere()
 	return old or bit.band(claim.flags, STORED) ~= 0 or
+		beat_key ~= '' and redis.call('EXISTS', beat_key) == 0 or
 		redis.call('INFO', 'stats'):match('evicted_keys:(%d+)') ~= '0'
 end
 
@@ -94,6 +106,7 @@ if not claim_is_ours(claim, token) then
 	if old and old.fence == new.fence then return { 'saved', floor } end
 	return refuse()
 end
+if heard and heard <= claim.granted_at then return { 'early' } end
 local waited = claim_end_lease(claim)
 local before_change = not below(floor, new.fence)
 local foreign = is_foreign()

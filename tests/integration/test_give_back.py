@@ -1,0 +1,121 @@
+"""A Redis that comes back empty: values return from the near caches, as far as they can be trusted."""
+import os
+import threading
+import time
+
+import pytest
+
+from harness.wait import wait_until
+from harness.wire import Error, collect
+
+KEYS = int(os.environ.get("SEGAR_GIVE_BACK_KEYS", "300"))
+BUDGET = 400
+ALL = [f"item:{i}" for i in range(1, KEYS + 1)]
+
+
+@pytest.fixture
+def fleet(origin, make_fleet):
+    return make_fleet(origin, 2, origin={"concurrency": 8, "budget": f"{BUDGET}/s"}, near={"trust": "5s"},
+                      keyspaces={"item": {"wait": "60s"}})
+
+
+def get_all(client, timeout=120):
+    return collect([(client, client.send("get", key, {})) for key in ALL], timeout=timeout)
+
+
+def stored(redis):
+    """Keys that Redis has an entry of."""
+    return len(redis.call("KEYS", "segar:e:*"))
+
+
+class Load:
+    """Gets of all keys on every host, again and again; what they were told."""
+
+    def __init__(self, fleet):
+        self.over = threading.Event()
+        self.told = {}
+        self.threads = [threading.Thread(target=self.ask, args=(daemon.client(),)) for daemon in fleet]
+
+    def ask(self, client):
+        while not self.over.is_set():
+            for reply in get_all(client):
+                what = str(reply) if isinstance(reply, Error) else (reply["state"], reply["source"])
+                self.told[what] = self.told.get(what, 0) + 1
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def test_a_flushed_store_gets_its_values_back_before_the_origin_is_asked(origin, fleet):
+    for daemon in fleet:
+        get_all(daemon.client())
+    built = origin.builds("item")
+    assert built == KEYS and stored(fleet.redis) == KEYS
+    flushes = fleet.sum("store_emptied")
+    with Load(fleet) as load:
+        begun = time.monotonic()
+        fleet.redis.flush()
+        wait_until(lambda: fleet.sum("given_back") >= KEYS * 0.99 and stored(fleet.redis) == KEYS, 240,
+                   "the values to be back in the store")
+        took = time.monotonic() - begun
+    fleet.wait_rest()
+    assert fleet.sum("store_emptied") == flushes + len(fleet)
+    rebuilt, given = origin.builds("item") - built, fleet.sum("given_back")
+    print(f"\n{KEYS} values are back {took:.1f} s after a flush: {given} given back, {rebuilt} built; "
+          f"meanwhile gets were told {load.told}")
+    assert rebuilt <= KEYS * 0.01, "most values return from near caches"
+    assert KEYS - rebuilt <= given <= KEYS * 1.01, "each once over the fleet"
+    assert {state for state, _ in load.told} == {"fresh"}
+    origin.check_rate(BUDGET)
+    # and a host that had nothing finds them
+    assert fleet[0].client().get(ALL[0])["source"] == "near"
+
+
+def test_what_is_given_back_is_what_the_origin_last_said(origin, fleet):
+    """Each host has seen another value of some keys; the later one is the one that comes back."""
+    first, second = fleet[0].client(), fleet[1].client()
+    get_all(first)
+    for number in range(1, 11):
+        origin.set_item(number, f"later {number}", 1000000 + number)
+    for key in ALL[:10]:
+        second.call("refresh", key, {"wait_ms": 60000})
+    wait_until(lambda: all(first.get(key)["version"] > 1000000 for key in ALL[:10]), what="the first host to hear of it")
+    built = origin.builds("item")
+    fleet.redis.flush()
+    wait_until(lambda: stored(fleet.redis) >= KEYS * 0.99, 60, "the values to be back in the store")
+    for client in first, second:
+        assert [client.get(key)["value"] for key in ALL[:10]] == [b"later %d" % n for n in range(1, 11)]
+    assert origin.builds("item") - built <= KEYS * 0.01
+
+
+def test_nothing_is_given_back_as_fresh_where_trust_was_broken(origin, fleet):
+    for daemon in fleet:
+        get_all(daemon.client())
+    built = origin.builds("item")
+    fleet.redis.kill()
+    wait_until(lambda: not any(fleet.stats("store_up")), what="the store to be missed")
+    for number in range(1, KEYS + 1):
+        if number % 10 == 1:
+            origin.set_item(number, f"newer {number}", 1000000)
+    fleet.redis.start()
+    fleet.wait_in_touch()
+    client = fleet[0].client()
+
+    def is_new():
+        replies = get_all(client)
+        assert not any(isinstance(reply, Error) for reply in replies)
+        # with the store in touch nothing old is called fresh
+        return all(reply["state"] == "fresh" for reply in replies) and replies
+
+    replies = wait_until(is_new, 60, "all values to be fresh")
+    assert [reply["value"] for reply in replies[::10]] == [b"newer %d" % n for n in range(1, KEYS + 1, 10)]
+    assert fleet.sum("given_back") == 0
+    assert origin.builds("item") - built == KEYS, "each once over the fleet"
+    origin.check_rate(BUDGET)
