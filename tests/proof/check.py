@@ -32,6 +32,7 @@ OTHER_VERSION, OTHER_KEY, SECOND = 1, 2, 4
 NIL_VERSION = np.iinfo(np.int64).min
 NEGATIVE_MS = 5000  # how long "no such row" is fresh
 TIMER_US = 5000     # what the daemon's own timers, of whole ms, may add
+CLOCK_US = 100000   # by how much the clocks of hosts may differ, which each tells from Redis' by its best round trip
 BUILD_LINE = re.compile(
     r"^(\d+)\.(\d+) \[(\d+)\] \S* ?(LOG|ERROR|FATAL|PANIC):  (proof begin|proof end|disconnection|starting PostgreSQL|)"
     r"(?: (\w+) (\d+) (\d+))?", re.M)
@@ -52,8 +53,10 @@ class Run:
         self.builds = read_builds((self.folder / "origin.log").read_text(errors="replace"), self.scene["end_us"])
         self.allow = self.scene["allow"]
         self.streams = self.scene["streams"]
-        # of both the longest: what a client calls late may have lain before a process that did not run
-        self.noise_us = int(self.beats[:, 1].max()) if len(self.beats) else 0
+        # How long a process that was due did not run: of the control's, which have next to nothing to do, and of the
+        # crowd's, which is as busy as what it measures.
+        self.control_us = int(self.beats[:, 1].max()) if len(self.beats) else 0
+        self.noise_us = max(self.control_us, self.scene["crowd"]["turn_max_us"])
 
     def spans(self, what, daemon=None):
         """[(from, until)] of the events of that name, of that daemon."""
@@ -233,7 +236,7 @@ def check_age(run, verdict):
                 (f"{keyspace} was called fresh past {fresh_us / 1000:.0f} ms",
                  (replies["state"] == FRESH) & (replies["ttl"] > 0) & (came - built - fresh_us > slack)),
                 (f"{keyspace} was called younger than it is",
-                 replies["age"].astype(np.int64) * 1000 + 1000 < sent - built - run.noise_us - TIMER_US),
+                 replies["age"].astype(np.int64) * 1000 + 1000 < sent - built - max(run.noise_us, CLOCK_US)),
                 # an invalidated keyspace is stale earlier, but not for a shorter time
                 (f"{keyspace} was served stale for longer than {run.scene['stale_ms'][keyspace]} ms",
                  (replies["state"] == STALE) & (replies["stale"] > run.scene["stale_ms"][keyspace]) & (keyspace != "item"))):
@@ -398,7 +401,7 @@ def judge(folder):
         "builds_in_a_second": most, "builds_at_once": at_once, "extra_builds": extra,
         "extra_allowed": max(run.allow["extra"].values(), default=0) + 2 * run.scene["daemons"] * run.allow["alone"], "age_over_ms": float(age_over_ms),
         "versions_down": down, "late_ms": float(late_ms), "noise_ms": run.noise_us / 1000,
-        "crowd_turn_ms": run.scene["crowd"]["turn_max_us"] / 1000, "refused": refused,
+        "control_ms": run.control_us / 1000, "refused": refused,
         "unserved": int((run.replies["error"] > 0).sum()),
         "states": {name or "error": int((served["state"] == code).sum()) for code, name in STATES.items()},
         "reasons": {name: int((served["reason"] == code).sum()) for code, name in REASONS.items() if name},

@@ -35,8 +35,8 @@ history of commits and every reply. Made by <code>{command}</code>.</p>
 {table}
 <p><b>1</b> most builds of one key beside the one of its expiry / as many as the scene allows (one for each lease that is lost; one a daemon
 while the store is away) · <b>2</b> most builds that began within any one second, and that ran at once · <b>3</b> how far the oldest value was from its
-bound · <b>4</b> versions that went down · <b>5</b> how far the latest reply was from its deadline, and the scheduling noise that two
-idle processes measured meanwhile; requests lost · <b>6</b> replies by state, errors by code · <b>7</b> requests refused, of any key.</p>
+bound · <b>4</b> versions that went down · <b>5</b> how far the latest reply was from its deadline, and for how long a process of the control, or the load
+generator itself, did not run when it was due; requests lost · <b>6</b> replies by state, errors by code · <b>7</b> requests refused, of any key.</p>
 {scenes}
 </html>
 """

@@ -11,6 +11,7 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -60,10 +61,13 @@ def main():
     if options.list:
         print("\n".join(f"{one['name']:20} {'short ' if one['short'] else '      '}{one['title']}" for one in scenes.SCENES))
         return 0
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # and end the fleet on the way
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     size = Size(options.daemons, options.rate or (5000 if options.short else 50000), options.short)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="segar-proof-"))
+    # in memory, where there is room: a disk's pauses are not what is to be shown
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 8 << 30 else None
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="segar-proof-", dir=shared))
     folder.chmod(0o755)
     records = options.keep or folder / "records"
     begun = time.monotonic()

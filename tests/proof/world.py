@@ -25,6 +25,7 @@ WRONG_CLOCK = 7  # this host's clock is not the others'
 BUDGET, CONCURRENCY = 200, 40
 BUILD_S, ITEM_S = 0.8, 0.002
 WAIT_MS = 3000
+CONTROLS_MAX = 40
 STREAMS = ("hot", "soft", "hard", "item")
 
 
@@ -218,7 +219,8 @@ class World:
         folder.mkdir(parents=True)
         self.events = []
         log_begin = {server: len(server.log()) for server in self.servers()}
-        control = subprocess.Popen([BUILD / "tests" / "proof" / "control", folder / "control"], stdin=subprocess.PIPE)
+        control = subprocess.Popen([BUILD / "tests" / "proof" / "control", folder / "control",
+                                    str(min(self.size.daemons, CONTROLS_MAX))], stdin=subprocess.PIPE)
         command = [BUILD / "tests" / "proof" / "crowd", "--out", folder / "replies", "--sockets", self.folder / "sockets",
                    "--seconds", str(seconds), "--grace", str(WAIT_MS / 1000 + 3)]
         for i, stream in enumerate(streams):
