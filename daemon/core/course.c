@@ -149,6 +149,17 @@ static void board(struct engine *engine, struct flight *flight, int64_t now_us,
 	landing_finish(engine, flight, now_us, effects);
 }
 
+/* A warm-up is for the fleet: what only this daemon would have is not worth a build. */
+static bool is_in_vain(const struct flight *flight, int64_t now_us)
+{
+	return flight->warming && flight->away && flight_is_background(flight, now_us);
+}
+
+static void refuse_away(struct flight *flight)
+{
+	flight_refuse(flight, STATUS_UNAVAILABLE, "the store did not answer", 0);
+}
+
 static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_us,
 		      struct effects *effects)
 {
@@ -171,9 +182,15 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 		hold(engine, flight, 0, now_us);
 		return;
 	case LOADING_GIVE:
+		warming_on_strayed(engine, flight);
 		lease(engine, flight, effects);
 		return;
 	case LOADING_BUILD:
+		if (is_in_vain(flight, now_us)) {
+			refuse_away(flight);
+			landing_finish(engine, flight, now_us, effects);
+			return;
+		}
 		board(engine, flight, now_us, effects);
 		return;
 	}
@@ -200,6 +217,11 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 	}
 	if (flight->gives) {
 		giving_on_leased(engine, flight, now_us, effects);
+		return;
+	}
+	if (is_in_vain(flight, now_us)) {
+		refuse_away(flight);
+		calls_release(engine, flight, effects);
 		return;
 	}
 	flight_move(flight, FLIGHT_PERMITTING);
@@ -257,7 +279,7 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 			hold(engine, flight, 1, now_us); /* there is a value here */
 			return;
 		}
-		flight_refuse(flight, STATUS_UNAVAILABLE, "the store did not answer", 0);
+		refuse_away(flight);
 		break;
 	}
 	landing_finish(engine, flight, now_us, effects);

@@ -160,6 +160,20 @@ void warming_on_seated(struct engine *engine, struct flight *flight)
 	flight->warming->arriving--;
 }
 
+static void stray(struct engine *engine, struct warming *warming, struct flight *flight)
+{
+	flight->warming_boards = false;
+	warming->arriving--;
+	if (warming->batch)
+		boarding_on_arrived(engine, warming->batch);
+}
+
+void warming_on_strayed(struct engine *engine, struct flight *flight)
+{
+	if (flight->warming_boards)
+		stray(engine, flight->warming, flight);
+}
+
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static enum warm_result result_of(const struct flight *flight, enum refresh_outcome outcome)
@@ -167,7 +181,8 @@ static enum warm_result result_of(const struct flight *flight, enum refresh_outc
 	switch (outcome) {
 	case OUTCOME_CHANGED:
 	case OUTCOME_UNCHANGED:
-		return WARM_BUILT;
+		/* Whether the store has it is not known: the next look will tell. */
+		return flight->reason == REASON_UNAVAILABLE ? WARM_AGAIN : WARM_BUILT;
 	case OUTCOME_FOUND:
 		return WARM_FRESH;
 	case OUTCOME_FAILED:
@@ -193,12 +208,8 @@ void warming_on_landed(struct engine *engine, struct flight *flight, enum refres
 	}
 	flight->warming = NULL;
 	warming->left--;
-	if (flight->warming_boards) {
-		flight->warming_boards = false;
-		warming->arriving--;
-		if (warming->batch)
-			boarding_on_arrived(engine, warming->batch);
-	}
+	if (flight->warming_boards)
+		stray(engine, warming, flight);
 	settle(engine, warming);
 }
 

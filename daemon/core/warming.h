@@ -77,6 +77,10 @@ bool warming_is_asking(const struct warming *warming);
 void warming_advance(struct engine *engine, int64_t now_us, struct effects *effects);
 bool warming_can_advance(const struct engine *engine);
 
+/* A flight goes another way than to the batch, which needn't wait for it; fine for those of no
+   warming. */
+void warming_on_strayed(struct engine *engine, struct flight *flight);
+
 /* A flight of it is on the batch; has come to its end; the batch is over. */
 void warming_on_seated(struct engine *engine, struct flight *flight);
 void warming_on_landed(struct engine *engine, struct flight *flight, enum refresh_outcome outcome);

@@ -270,6 +270,18 @@ Test(warming, what_found_no_connection_in_time_is_not_tried_under_its_leases)
 	cr_assert_eq(world.engine->leases + world.engine->slots, 0);
 }
 
+Test(warming, where_the_store_goes_away_after_the_permit_nothing_is_built)
+{
+	warm(&first, 0, 10);
+	while (world.engine->slots == 0)
+		memory_store_turn(world.memory);
+	world.away = true;
+	world_run(&world, SECOND);
+	cr_assert_eq(count_of(&first, WARM_AGAIN), 10);
+	cr_assert_eq(world.builds, 0);
+	cr_assert_eq(world.engine->leases + world.engine->slots, 0);
+}
+
 Test(warming, with_the_store_away_it_waits)
 {
 	world.away = true;
