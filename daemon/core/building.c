@@ -304,6 +304,7 @@ static void take_result(struct engine *engine, struct flight *flight, int64_t no
 		.has_version = built->has_version,
 		.absent = built->outcome == BUILD_NO_ROW,
 		.fence = flight->fence,
+		.own_fence = flight->away,
 		.history = built->history,
 		.definition = flight->definition,
 		.covers = flight->want_min_version ? flight->min_version : 0,

@@ -2,7 +2,7 @@
 
 bool row_change_is_in(const struct row_change *change, const struct entry *entry, bool single_row)
 {
-	if (entry->fence > change->floor)
+	if (entry->fence > change->floor && !entry->own_fence)
 		return true;
 	if (!change->has_version || !entry->has_version || entry->absent)
 		return false;

@@ -43,7 +43,7 @@ void changing_on_invalidated(struct engine *engine, const struct key *key, uint6
 	struct near_entry *ne = near_find(&engine->near, key);
 	struct flight *flight = engine_flight(engine, key);
 	ENGINE_COUNT(engine, key->keyspace, changes);
-	if (ne && ne->entry.fence <= floor)
+	if (ne && (ne->entry.fence <= floor || ne->entry.own_fence))
 		change_near(engine, ne, &change, now_us);
 	if (flight)
 		tell_flight(flight, &change);

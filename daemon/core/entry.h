@@ -30,6 +30,8 @@ struct entry {
 	bool absent;    /* there is no such row */
 	bool changed;   /* expired early by a change or an invalidation */
 	bool own_times; /* the row's own, not the policy's */
+	bool own_fence; /* by this host's clock, for the store was away: it orders this host's
+			   builds, and says nothing beside the store's floors. Never stored */
 };
 
 enum entry_phase { ENTRY_FRESH, ENTRY_STALE, ENTRY_DEAD };

@@ -80,7 +80,10 @@ bool flight_is_dirty(const struct flight *flight)
 
 bool flight_is_forbidden(const struct flight *flight)
 {
-	return flight_is_dirty(flight) && flight->hard_floor >= flight->result.fence;
+	const struct entry *result = &flight->result;
+	bool before = flight->hard_floor >= result->fence ||
+		      (result->own_fence && flight->hard_floor != 0);
+	return flight_is_dirty(flight) && before;
 }
 
 bool flight_built_after(const struct flight *flight, const struct request *request)

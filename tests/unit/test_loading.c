@@ -323,6 +323,24 @@ Test(loading, while_the_store_is_away_a_cold_key_is_built_once_without_the_keys_
 	cr_assert_eq(world.key_locks, 0);
 }
 
+/* Its fence is by a clock that may be ahead of the store's. */
+Test(loading, what_was_built_while_the_store_was_away_ends_with_any_change_that_is_told)
+{
+	struct store_listener told = listener();
+	world.away = true;
+	world_get(&world, &a, "a");
+	world_get(&world, &b, "b");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	told.changed(told.impl, "k:a", 3, 1, true);
+	told.changed(told.impl, "k:b", 3, 1, false);
+	world_get(&world, &a, "a");
+	world_get(&world, &b, "b");
+	ASSERT_VALUE(&b, "stale", "v2");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v3");
+}
+
 /* Each permit given back for a lease that will not come is a build less. */
 Test(loading, where_the_store_gives_permits_but_no_leases_no_permit_is_wasted)
 {
