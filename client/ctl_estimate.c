@@ -300,7 +300,7 @@ static const char *time_text(double seconds, char ret_text[32])
 
 static void print_expiry(FILE *out, const struct estimate_plan *plan, const struct estimate *e)
 {
-	char number[24], peak[24], time[32];
+	char number[24], peak[24], at_once[24], time[32];
 
 	fprintf(out, "keys that were built together and are all asked for expire\n");
 	if (plan->keys > 1)
@@ -310,8 +310,8 @@ static void print_expiry(FILE *out, const struct estimate_plan *plan, const stru
 		fprintf(out, "  %-30s %15s  a second, for %s; in the worst one about %s\n",
 			"with jitter", rate_text(e->wave_per_s, number), time_text(e->wave_s, time),
 			count_text(e->wave_peak_per_s, peak));
-	fprintf(out, "  %-30s %15s  a second, %.3g builds at once", "in the long run",
-		rate_text(e->steady_per_s, number), e->steady_at_once);
+	fprintf(out, "  %-30s %15s  a second, %s builds at once", "in the long run",
+		rate_text(e->steady_per_s, number), rate_text(e->steady_at_once, at_once));
 	if (plan->concurrency > 0)
 		fprintf(out, ", %s the pool", e->steady_fits ? "within" : "over");
 	fputc('\n', out);
@@ -332,14 +332,13 @@ static void print_budget(FILE *out, const struct estimate_plan *plan, const stru
 
 static void print_plan(FILE *out, const struct estimate_plan *plan)
 {
-	char rate[24], keys[24], hosts[24], processes[24];
+	char rate[24], keys[24], build[32], hosts[24], processes[24];
 
-	fprintf(out,
-		"%s requests a second for %s key%s, builds of %.3g ms, %s host%s of %s process%s\n",
+	fprintf(out, "%s requests a second for %s key%s, builds of %s, %s host%s of %s process%s\n",
 		rate_text(plan->rate_per_s, rate), count_text(plan->keys, keys),
-		plan->keys == 1 ? "" : "s", plan->build_s * 1000, count_text(plan->hosts, hosts),
-		plan->hosts == 1 ? "" : "s", count_text(plan->processes, processes),
-		plan->processes == 1 ? "" : "es");
+		plan->keys == 1 ? "" : "s", time_text(plan->build_s, build),
+		count_text(plan->hosts, hosts), plan->hosts == 1 ? "" : "s",
+		count_text(plan->processes, processes), plan->processes == 1 ? "" : "es");
 }
 
 static void print_text(FILE *out, const struct estimate_plan *plan, const struct estimate *e)

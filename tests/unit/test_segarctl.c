@@ -239,6 +239,17 @@ static const struct {
 	  "  in the long run                too few: not all of these keys can be kept fresh\n"
 	  "  all keys are built anew in     1,111 s; nobody waits if stale is 1,051 s, and it is "
 	  "0 ms\n" },
+	{ "estimate --rate 50000/s --build 60s --keys 2000000 --fresh 10m", 0,
+	  "50,000 requests a second for 2,000,000 keys, builds of 60 s, 1 host of 1 process\n"
+	  "builds at once when what they build is lost\n"
+	  "  without protection                   3,000,000\n"
+	  "  single-flight in each process        2,000,000\n"
+	  "  segar                                2,000,000\n"
+	  "keys that were built together and are all asked for expire\n"
+	  "  without jitter                       2,000,000  at once\n"
+	  "  with jitter                             16,667  a second, for 120 s; in the worst one "
+	  "about 17,066\n"
+	  "  in the long run                          3,333  a second, 200,000 builds at once\n" },
 	{ "estimate --rate 5/s", 2,
 	  "segarctl: estimate needs --rate and --build, or a keyspace to watch\n" },
 	{ "estimate --rate 5 --build 1s", 2,
