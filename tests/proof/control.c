@@ -33,6 +33,7 @@ static void say_back(int fd)
 	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setsid();
 	while (read(fd, &byte, 1) == 1 && write(fd, &byte, 1) == 1)
 		;
 	_exit(0);
@@ -52,6 +53,7 @@ static int beat(int out, uint64_t due_us)
 	int pair[2];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setsid();
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
 		return 1;
 	if (fork() == 0)

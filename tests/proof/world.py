@@ -170,7 +170,7 @@ class World:
         state = self.folder / f"d{host}" / "state"
         state.mkdir(parents=True)
         url = f"unix://{self.relay.address}" if host % 2 else self.redis.url
-        daemon = Segard(self.folder / f"d{host}", dsn, environment=self.wrong_clock() if host == WRONG_CLOCK else None,
+        daemon = Segard(self.folder / f"d{host}", dsn, environment=self.environment(host),
                         store={"url": url}, log={"level": "info"}, state_dir=str(state), origin={
                             "concurrency": CONCURRENCY, "budget": f"{BUDGET}/s", "fleet": self.size.daemons,
                             "build_timeout": "15s"})
@@ -178,6 +178,12 @@ class World:
         config["keyspaces"] = self.size.keyspaces()
         daemon.config_path.write_text(json.dumps(config, indent=1))
         return daemon
+
+    def environment(self, host):
+        if SANITIZED:  # what is freed is kept a little while only, so that memory that grows shows
+            return {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:quarantine_size_mb=4:thread_local_quarantine_size_kb=64:"
+                                    f"log_path={self.folder / f'd{host}'}/sanitizer"}
+        return self.wrong_clock() if host == WRONG_CLOCK else None
 
     def wrong_clock(self):
         if SANITIZED or not os.path.exists(FAKETIME):
