@@ -46,6 +46,32 @@ static bool is_young(const struct hot_keys *hot)
 	return (int64_t)uv_now(hot->timer.loop) - hot->begun_ms < HOT_KEPT_MS;
 }
 
+/* False: the text is no key of a keyspace that is served. */
+static bool read_key(const struct hot_keys *hot, const char *text, size_t len, struct key *ret_key)
+{
+	static char scratch[KEY_TEXT_MAX];
+	const struct engine *engine = hot->pump->engine;
+	struct wire_key read;
+	struct wire_error error;
+	if (key_parse(text, len, scratch, &read, &error) != STATUS_OK || read.text != text)
+		return false;
+	struct keyspace *keyspace = engine_keyspace(engine, text, read.keyspace_len);
+	if (keyspace)
+		engine_key(engine, keyspace, text, len, ret_key);
+	return keyspace != NULL;
+}
+
+/* Whether it has a value here. What a flood of made-up keys asks for is hot, too, and worth no
+   build after a restart. */
+static bool has_value(const struct hot_keys *hot, const struct hot_rank *rank)
+{
+	struct key key;
+	const struct near_entry *ne = read_key(hot, rank->bytes, rank->len, &key)
+					      ? near_find(&hot->pump->engine->near, &key)
+					      : NULL;
+	return ne && !ne->entry.absent;
+}
+
 /* What is hot, and behind it what was. False when memory is missing. */
 static bool compose(struct hot_keys *hot, struct hot_file *ret_file)
 {
@@ -58,7 +84,8 @@ static bool compose(struct hot_keys *hot, struct hot_file *ret_file)
 	uint32_t count =
 		hotlist_top(&engine->hotlist, pump_now_us(hot->pump), ranks, hot->keys_max);
 	for (uint32_t i = 0; i < count; i++)
-		hot_file_add(ret_file, ranks[i].bytes, ranks[i].len);
+		if (has_value(hot, &ranks[i]))
+			hot_file_add(ret_file, ranks[i].bytes, ranks[i].len);
 	size_t at = 0, len;
 	const char *key;
 	while (is_young(hot) && ret_file->count < hot->keys_max &&
@@ -126,21 +153,6 @@ static void go_on_in(struct hot_keys *hot, uint64_t ms)
 {
 	if (!hot->stopping)
 		uv_timer_start(&hot->timer, on_timer, ms, 0);
-}
-
-/* False: the text is no key of a keyspace that is served. */
-static bool read_key(const struct hot_keys *hot, const char *text, size_t len, struct key *ret_key)
-{
-	static char scratch[KEY_TEXT_MAX];
-	const struct engine *engine = hot->pump->engine;
-	struct wire_key read;
-	struct wire_error error;
-	if (key_parse(text, len, scratch, &read, &error) != STATUS_OK || read.text != text)
-		return false;
-	struct keyspace *keyspace = engine_keyspace(engine, text, read.keyspace_len);
-	if (keyspace)
-		engine_key(engine, keyspace, text, len, ret_key);
-	return keyspace != NULL;
 }
 
 static bool is_here(const struct hot_keys *hot, const struct key *key, int64_t now_us)

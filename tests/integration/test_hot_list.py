@@ -102,6 +102,27 @@ def test_what_the_store_has_lost_is_built_after_all_else(origin, make):
     origin.check_rate(BUDGET)
 
 
+def test_keys_that_do_not_exist_are_not_built_again(origin, make):
+    """A flood of made-up keys fills the list; after a restart each would cost the origin a build."""
+    segard = make().start()
+    client = segard.client()
+    absent = [f"item:{900000 + i}" for i in range(20)]
+
+    def known():
+        for _ in range(30):
+            assert {reply["state"] for reply in collect([(client, client.send("get", key, {})) for key in absent])} == {"absent"}
+        client.get("item:1")
+        return len(client.call("top", 1000)["hot"]) == len(absent) + 1
+
+    wait_until(known, what="the keys to be known")
+    segard.stop()
+    make.redis.flush()
+    built = origin.builds("item")
+    segard.start()
+    wait_until(lambda: segard.stats()["hot_done"], what="the hot keys to be back")
+    assert segard.stats()["hot_listed"] == 1 and origin.builds("item") == built + 1
+
+
 def test_it_is_written_while_the_daemon_runs_and_kept_by_one_that_dies_young(make, state):
     segard = make().start()
     grow_hot(segard)

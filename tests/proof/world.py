@@ -143,8 +143,7 @@ class World:
         self.skew = self.folder / "skew"
         self.set_skew(0)
         library = BUILD / "tests" / "store" / "skew.so"
-        environment = {"LD_PRELOAD": str(library), "SEGAR_SKEW_FILE": str(self.skew)} if not SANITIZED else {}
-        self.redis = Redis(self.folder / "redis", environment=environment)
+        self.redis = Redis(self.folder / "redis", environment={"LD_PRELOAD": str(library), "SEGAR_SKEW_FILE": str(self.skew)})
         self.redis.start()
         self.relay = Proxy(self.folder / "relay", self.redis.socket)
 
