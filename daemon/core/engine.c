@@ -222,8 +222,8 @@ uint64_t engine_hash(const struct engine *engine, const char *bytes, size_t len)
 	return key_hash(engine->secret, bytes, len);
 }
 
-const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char *bytes, size_t len,
-			       int64_t now_us)
+static inline const struct entry *hit(struct engine *engine, uint64_t hash, const char *bytes,
+				      size_t len, int64_t now_us)
 {
 	struct near_entry *ne = near_hit(&engine->near, hash, bytes, len, now_us);
 	if (!ne)
@@ -233,6 +233,18 @@ const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char 
 	engine->counters.hits_fresh++;
 	ne->keyspace->account.gets[ANSWER_FRESH][SOURCE_NEAR][REASON_NONE]++;
 	return &ne->entry;
+}
+
+const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char *bytes, size_t len,
+			       int64_t now_us)
+{
+	return hit(engine, hash, bytes, len, now_us);
+}
+
+const struct entry *engine_hit_of_many(struct engine *engine, uint64_t hash, const char *bytes,
+				       size_t len, int64_t now_us)
+{
+	return hit(engine, hash, bytes, len, now_us);
 }
 
 /* ---- joining a flight -------------------------------------------------------------------- */

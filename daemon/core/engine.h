@@ -262,6 +262,11 @@ enum engine_lookup engine_lookup(struct engine *engine, const struct query *quer
    The entry is borrowed until the next call of the engine. */
 const struct entry *engine_hit(struct engine *engine, uint64_t hash, const char *bytes, size_t len,
 			       int64_t now_us);
+
+/* The same for a key of several: with one caller each both are inlined there, which is worth a
+   fifteenth of a hit's instructions. */
+const struct entry *engine_hit_of_many(struct engine *engine, uint64_t hash, const char *bytes,
+				       size_t len, int64_t now_us);
 uint64_t engine_hash(const struct engine *engine, const char *bytes, size_t len);
 
 /* One event. Replaces what is in `effects`. */

@@ -131,8 +131,8 @@ static bool hit(struct mget *mget, struct reader *keys, struct mget_item *item)
 	if (mget->options.min_version != OPTION_UNSET || !mget->peer->access.mgets_all ||
 	    !reader_text(&behind, &key))
 		return false;
-	entry = engine_hit(engine, engine_hash(engine, key.data, key.len), key.data, key.len,
-			   server->now_us);
+	entry = engine_hit_of_many(engine, engine_hash(engine, key.data, key.len), key.data,
+				   key.len, server->now_us);
 	if (!entry)
 		return false;
 	*keys = behind;
