@@ -218,10 +218,19 @@ static void check_plan(const struct scope *scope, void *object)
 			break;
 		}
 	}
-	if (scope_written(scope, "query") && scope_written(scope, "file"))
-		scope_error(scope, "file", "is one source too many; expected query or file");
-	else if (!scope_written(scope, "query") && !scope_written(scope, "file"))
-		scope_error(scope, "query", "is missing; expected query or file, for the keys");
+	static const char *const sources[] = { "query", "file", "keyspace" };
+	const char *source = NULL;
+	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {
+		if (!scope_written(scope, sources[i]))
+			continue;
+		if (source)
+			scope_error(scope, sources[i],
+				    "is one source too many; expected query, file or keyspace");
+		source = sources[i];
+	}
+	if (!source)
+		scope_error(scope, "query",
+			    "is missing; expected query, file or keyspace, for the keys");
 	if (scope_written(scope, "timeout") && !scope_written(scope, "query"))
 		scope_error(scope, "timeout", "has no effect: it is for query");
 	if (scope_good(scope, "rate") && plan->rate_per_s > config->origin.budget_per_s)
@@ -237,9 +246,26 @@ static bool has_plan(const struct config *config, const char *name)
 	return false;
 }
 
+static bool has_keyspace(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->keyspaces_count; i++)
+		if (config->keyspaces[i].name && strcmp(config->keyspaces[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 static void check_warm(const struct scope *scope, const struct config *config)
 {
-	if (config->warm_count > 0 && !scope_written(scope, "state_dir"))
+	bool spools = false;
+	for (size_t i = 0; i < config->warm_count; i++) {
+		const struct warm_policy *plan = &config->warm[i];
+		spools |= plan->query || plan->file;
+		if (plan->keyspace && !has_keyspace(config, plan->keyspace))
+			scope_error(scope, "warm",
+				    "there is no keyspace %s, for the plan on line %d",
+				    shown(plan->keyspace).text, plan->line);
+	}
+	if (spools && !scope_written(scope, "state_dir"))
 		scope_error(scope, "warm",
 			    "has nowhere to keep the keys; expected state_dir besides");
 	if (config->ready.plan && (scope_good(scope, "warm") || !scope_written(scope, "warm")) &&
@@ -523,6 +549,10 @@ static const struct field warm_fields[] = {
 	     HELP("A file with a key a line, instead of `query`: on each host, the same. Empty "
 		  "lines "
 		  "and those that begin with # are none.")),
+	TEXT("keyspace", warm_policy, keyspace, RANGE(1, KEYSPACE_NAME_MAX),
+	     FORM("the name of a keyspace"),
+	     HELP("A keyspace, instead of either: its keys that are asked for most, as far as the "
+		  "daemon that is asked knows (`limits.hot_keys`).")),
 	RATE("rate", warm_policy, rate_per_s,
 	     RANGE(UNITS_RATE_ONE / 60, 100000 * (int64_t)UNITS_RATE_ONE),
 	     HELP("How many of its statements may start, over the whole fleet; a batch is one. "

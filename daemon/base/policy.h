@@ -106,8 +106,9 @@ struct feed_policy {
 /* A plan: keys that are warmed up together. */
 struct warm_policy {
 	char *name;         /* owned; [A-Za-z0-9_.-]{1,64} */
-	char *query;        /* owned; its rows are keys. One of these two is NULL */
+	char *query;        /* owned; its rows are keys. Of these three one is not NULL */
 	char *file;         /* owned; a key a line */
+	char *keyspace;     /* owned; its hottest keys */
 	double rate_per_s;  /* statements started per second, over the fleet; 0: what the budget
 			       leaves */
 	int retries;        /* of a key that fails */

@@ -30,6 +30,7 @@ struct spooling {
 	struct spooler *spooler;
 	char name[JOB_NAME_MAX];
 	uint64_t id;
+	char spec[JOB_SPEC_MAX];
 	bool ours;           /* the right to feed it */
 	bool over;           /* it runs no more, or all is fed */
 	bool known;          /* to run: the warmer has heard of it */
@@ -51,10 +52,20 @@ static const char FILE_FORM[] = "warm-%016" PRIx64 "-%016" PRIx64 ".keys";
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-void spooler_spec(enum spooler_kind kind, uint32_t retries, char ret_spec[JOB_SPEC_MAX])
+void spooler_spec(enum spooler_kind kind, uint32_t retries, const char *keyspace,
+		  char ret_spec[JOB_SPEC_MAX])
 {
-	snprintf(ret_spec, JOB_SPEC_MAX, "%s %u", kind == SPOOLER_PLAN ? "plan" : "keys",
-		 (unsigned)retries);
+	static const char *const kinds[] = {
+		[SPOOLER_PLAN] = "plan", [SPOOLER_KEYS] = "keys", [SPOOLER_HOT] = "hot"
+	};
+	snprintf(ret_spec, JOB_SPEC_MAX, "%s %u%s%s", kinds[kind], (unsigned)retries,
+		 kind == SPOOLER_HOT ? " " : "", kind == SPOOLER_HOT ? keyspace : "");
+}
+
+static bool is_of(const char *spec, const char *kind)
+{
+	size_t len = strlen(kind);
+	return strncmp(spec, kind, len) == 0 && spec[len] == ' ';
 }
 
 static bool path_of(const struct spooling *spooling, uint64_t spool, char ret_path[PATH_BYTES_MAX])
@@ -274,6 +285,37 @@ static void feed(struct spooling *spooling)
 		submit(spooling);
 }
 
+/* The keyspace's, of those that this daemon counts. */
+static void take_hot_keys(struct spooling *spooling, const char *keyspace)
+{
+	struct spooler *spooler = spooling->spooler;
+	struct engine *engine = spooler->options.warmer->options.pump->engine;
+	struct hotlist *hot = &engine->hotlist;
+	const size_t name_len = strlen(keyspace),
+		     room = hot->used * (CHUNK_HEAD + HOT_KEY_BYTES) + 1;
+	struct hot_rank *ranks = mem_alloc((hot->used + 1) * sizeof(*ranks));
+	spooling->keys = mem_alloc(room);
+	if (!ranks || !spooling->keys) {
+		mem_free(ranks);
+		end_job(spooling, "there is no memory for its keys");
+		return;
+	}
+	uint32_t count = hotlist_top(hot, pump_now_us(spooler->options.warmer->options.pump), ranks,
+				     hot->used);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct hot_rank *rank = &ranks[i];
+		if (rank->len < name_len || memcmp(rank->bytes, keyspace, name_len) != 0 ||
+		    (rank->len > name_len && rank->bytes[name_len] != ':'))
+			continue;
+		spooling->keys_len += (uint32_t)chunk_put(spooling->keys + spooling->keys_len,
+							  room - spooling->keys_len, rank->bytes,
+							  (uint32_t)rank->len);
+		spooling->keys_count++;
+	}
+	mem_free(ranks);
+	spooling->spool_id = ++spooler->serial ^ spooler->options.token;
+}
+
 /* The one that was fed last, if this daemon has it from before; else another. */
 static void find_spool(struct spooling *spooling)
 {
@@ -287,13 +329,13 @@ static void find_spool(struct spooling *spooling)
 /* What is ours to feed, and where it was left. */
 static void take_right(struct spooling *spooling)
 {
-	const struct warmer_job *job =
-		warmer_job(spooling->spooler->options.warmer, spooling->name);
-	bool is_plan = !job || strncmp(job->job.spec, "keys", 4) != 0;
+	const char *spec = spooling->spec;
 	spooling->ours = true;
 	if (spooling->keys || spooling->spool || spooling->fd >= 0)
 		return;
-	if (!is_plan)
+	if (is_of(spec, "hot"))
+		take_hot_keys(spooling, strrchr(spec, ' ') + 1);
+	else if (is_of(spec, "keys"))
 		end_job(spooling, "the daemon that was asked is gone, and with it the keys");
 	else
 		find_spool(spooling);
@@ -378,9 +420,11 @@ static void look_for_jobs(struct spooler *spooler)
 			continue;
 		if (spooling)
 			spooling->known = true;
-		bool can = strncmp(job->job.spec, "keys", 4) == 0 || plan_of(spooler, job->name);
+		bool can = !is_of(job->job.spec, "plan") || plan_of(spooler, job->name);
 		if (!spooling && !job->job.all && can)
 			spooling = add(spooler, job->name, job->job.id);
+		if (spooling && !spooling->spec[0])
+			memcpy(spooling->spec, job->job.spec, sizeof(spooling->spec));
 		if (spooling)
 			spooling->known = true;
 	}
@@ -467,14 +511,15 @@ void spooler_open(struct spooler *spooler, uv_loop_t *loop, const struct spooler
 	CHECK(uv_timer_start(&spooler->timer, on_timer, TICK_MS, TICK_MS) == 0);
 }
 
-int spooler_begin(struct spooler *spooler, const char *name, uint64_t id, const char *keys,
+int spooler_begin(struct spooler *spooler, const struct job_call *opened, const char *keys,
 		  uint32_t len, uint32_t count)
 {
-	if (find(spooler, name, id))
+	if (find(spooler, opened->name, opened->id))
 		return 0;
-	struct spooling *spooling = add(spooler, name, id);
+	struct spooling *spooling = add(spooler, opened->name, opened->id);
 	if (!spooling)
 		return -ENOMEM;
+	memcpy(spooling->spec, opened->spec, sizeof(spooling->spec));
 	if (keys) {
 		spooling->keys = mem_alloc(len + 1);
 		if (!spooling->keys) {

@@ -38,14 +38,15 @@ struct spooler {
 };
 
 /* What a job's `spec` is made of: where its keys come from, and how often they are tried again. */
-enum spooler_kind { SPOOLER_PLAN, SPOOLER_KEYS };
-void spooler_spec(enum spooler_kind kind, uint32_t retries, char ret_spec[JOB_SPEC_MAX]);
+enum spooler_kind { SPOOLER_PLAN, SPOOLER_KEYS, SPOOLER_HOT };
+void spooler_spec(enum spooler_kind kind, uint32_t retries, const char *keyspace,
+		  char ret_spec[JOB_SPEC_MAX]); /* `keyspace`: of HOT */
 
 void spooler_open(struct spooler *spooler, uv_loop_t *loop, const struct spooler_options *options);
 
 /* A job that this daemon has opened: it is fed at once. `keys`: of SPOOLER_KEYS, copied. 0 or
    -ENOMEM. */
-int spooler_begin(struct spooler *spooler, const char *name, uint64_t id, const char *keys,
+int spooler_begin(struct spooler *spooler, const struct job_call *opened, const char *keys,
 		  uint32_t len, uint32_t count) __attribute__((warn_unused_result));
 
 /* `closed` fires once, later. What it had begun another daemon takes over, or this one when it is

@@ -73,8 +73,8 @@ static void on_opened(struct server_warm *warm)
 	snprintf(warm->name, sizeof(warm->name), "%s", call->name);
 	log_info("warm.begin", LOG_TEXT("job", call->name), LOG_INT("joined", call->joined));
 	bool feeds = !call->joined && !warmup->ending;
-	if (feeds && spooler_begin(&warmup->spooler, call->name, call->id, warm->keys,
-				   warm->keys_len, warm->keys_count) != 0) {
+	if (feeds && spooler_begin(&warmup->spooler, call, warm->keys, warm->keys_len,
+				   warm->keys_count) != 0) {
 		tell(warm, STATUS_OVERLOADED, "there is no memory for its keys");
 		return;
 	}
@@ -140,13 +140,17 @@ static const char *compose_start(struct warmup *warmup, struct server_warm *warm
 	if (warm->what == WARM_START_KEYS) {
 		snprintf(call->name, sizeof(call->name), "keys-%016" PRIx64,
 			 digest_of(warm->keys, warm->keys_len));
-		spooler_spec(SPOOLER_KEYS, WARMER_RETRIES_USUAL, call->spec);
+		spooler_spec(SPOOLER_KEYS, WARMER_RETRIES_USUAL, NULL, call->spec);
+	} else if (warm->what == WARM_START_HOT) {
+		snprintf(call->name, sizeof(call->name), "hot:%.64s", warm->name);
+		spooler_spec(SPOOLER_HOT, WARMER_RETRIES_USUAL, warm->name, call->spec);
 	} else {
 		const struct warm_policy *plan = plan_of(warmup, warm->name);
 		if (!plan)
 			return "there is no such plan";
 		snprintf(call->name, sizeof(call->name), "%s", plan->name);
-		spooler_spec(SPOOLER_PLAN, (uint32_t)plan->retries, call->spec);
+		spooler_spec(plan->keyspace ? SPOOLER_HOT : SPOOLER_PLAN, (uint32_t)plan->retries,
+			     plan->keyspace, call->spec);
 		rate = rate > 0 ? rate : plan->rate_per_s;
 	}
 	call->interval_us = rate > 0 ? (int64_t)(1e6 / rate) : 0;
@@ -168,6 +172,7 @@ void warmup_ask(struct warmup *warmup, struct server_warm *warm)
 	switch (warm->what) {
 	case WARM_START_PLAN:
 	case WARM_START_KEYS:
+	case WARM_START_HOT:
 		why = compose_start(warmup, warm);
 		break;
 	case WARM_STATUS:

@@ -42,8 +42,8 @@ static enum status check_access(struct peer *peer, enum method method, const cha
 			   keyspace ? keyspace : "");
 }
 
-static enum status find_keyspace(struct peer *peer, enum method method, struct wire_span name,
-				 struct keyspace **ret_keyspace, struct wire_error *error)
+enum status dispatch_keyspace(struct peer *peer, enum method method, struct wire_span name,
+			      struct keyspace **ret_keyspace, struct wire_error *error)
 {
 	char quoted[WIRE_QUOTED_MAX];
 
@@ -60,7 +60,7 @@ static enum status find_key(struct peer *peer, enum method method, const struct 
 {
 	struct keyspace *keyspace;
 	const struct wire_span name = { read->text, read->keyspace_len };
-	enum status status = find_keyspace(peer, method, name, &keyspace, error);
+	enum status status = dispatch_keyspace(peer, method, name, &keyspace, error);
 
 	if (status == STATUS_OK)
 		engine_key(peer->server->pump->engine, keyspace, read->text, read->len, ret_key);
@@ -206,7 +206,7 @@ static enum status invalidate_keyspace(struct ask *ask, struct wire_error *error
 		return wire_refuse(error, STATUS_BAD_REQUEST, "invalidate has too many params");
 	if (!name.data)
 		return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace is missing");
-	status = find_keyspace(ask->peer, ask->method, name, &keyspace, error);
+	status = dispatch_keyspace(ask->peer, ask->method, name, &keyspace, error);
 	if (status != STATUS_OK)
 		return status;
 	engine_key(ask->peer->server->pump->engine, keyspace, keyspace->policy->name, name.len,
@@ -284,7 +284,7 @@ static enum status serve_stats(struct ask *ask, struct wire_error *error)
 
 	if (!reader_text(&ask->params, &name))
 		return serve_about(ask, error, about_stats);
-	status = find_keyspace(ask->peer, ask->method, name, &keyspace, error);
+	status = dispatch_keyspace(ask->peer, ask->method, name, &keyspace, error);
 	if (status == STATUS_OK)
 		status = options_read(&ask->params, ask->method, &options, error);
 	if (status != STATUS_OK)

@@ -25,6 +25,11 @@ enum { PLAIN_GETS_MAX = 16 }; /* served together */
  * no room for more replies, or the connection broke. */
 uint32_t dispatch_plain_gets(struct peer *peer, const struct plain_get *gets, uint32_t count);
 
+/* Finds the keyspace of that name, if the client may call the method on it. */
+enum status dispatch_keyspace(struct peer *peer, enum method method, struct wire_span name,
+			      struct keyspace **ret_keyspace, struct wire_error *error)
+	__attribute__((warn_unused_result));
+
 /* Reads a key and finds its keyspace. The key's bytes are borrowed from the params or from the
  * server's scratch: until the next call. */
 enum status dispatch_key(struct peer *peer, enum method method, struct reader *params,

@@ -86,8 +86,8 @@ struct server_examination {
 
 /* What a client asks about warm-ups, embedded in its owner. */
 struct server_warm {
-	enum { WARM_START_PLAN, WARM_START_KEYS, WARM_STATUS, WARM_CANCEL } what;
-	char name[JOB_NAME_MAX]; /* of the plan; STATUS, CANCEL: of the job */
+	enum { WARM_START_PLAN, WARM_START_KEYS, WARM_START_HOT, WARM_STATUS, WARM_CANCEL } what;
+	char name[JOB_NAME_MAX]; /* of the plan, or keyspace; STATUS, CANCEL: of the job */
 	double rate_per_s;       /* START; 0: the plan's, or none */
 	char *keys;              /* START_KEYS: as chunk_put writes them; borrowed until `done` */
 	uint32_t keys_len, keys_count;

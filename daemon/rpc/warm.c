@@ -59,6 +59,23 @@ static enum status read_plan(struct reader *params, struct server_warm *warm,
 	return STATUS_OK;
 }
 
+static enum status read_keyspace(struct peer *peer, struct reader *params, struct server_warm *warm,
+				 struct wire_error *error)
+{
+	struct keyspace *keyspace;
+	struct wire_span name;
+	enum status status;
+
+	if (!reader_text(params, &name))
+		return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace must be a string");
+	status = dispatch_keyspace(peer, METHOD_WARM, name, &keyspace, error);
+	if (status != STATUS_OK)
+		return status;
+	warm->what = WARM_START_HOT;
+	memcpy(warm->name, name.data, name.len);
+	return STATUS_OK;
+}
+
 static enum status read_rate(struct reader *params, struct server_warm *warm,
 			     struct wire_error *error)
 {
@@ -86,14 +103,15 @@ static enum status read_pair(struct peer *peer, struct reader *params, struct se
 		return wire_refuse(error, STATUS_BAD_REQUEST, "the name of an option is no string");
 	if (wire_span_is(name, "rate") && warm->rate_per_s == 0)
 		return read_rate(params, warm, error);
-	if (wire_span_is(name, "keyspace"))
-		return wire_refuse(error, STATUS_BAD_REQUEST,
-				   "warm of a keyspace is not served by this version");
-	if (*has_source || (!wire_span_is(name, "plan") && !wire_span_is(name, "keys")))
-		return wire_refuse(error, STATUS_BAD_REQUEST,
-				   "warm takes plan or keys, and rate, once each, but got \"%s\"",
-				   wire_quote(name.data, name.len, quoted));
+	if (*has_source || (!wire_span_is(name, "plan") && !wire_span_is(name, "keys") &&
+			    !wire_span_is(name, "keyspace")))
+		return wire_refuse(
+			error, STATUS_BAD_REQUEST,
+			"warm takes plan, keys or keyspace, and rate, once each, but got \"%s\"",
+			wire_quote(name.data, name.len, quoted));
 	*has_source = true;
+	if (wire_span_is(name, "keyspace"))
+		return read_keyspace(peer, params, warm, error);
 	return wire_span_is(name, "plan") ? read_plan(params, warm, error)
 					  : read_keys(peer, params, warm, error);
 }
@@ -116,7 +134,7 @@ enum status warm_read(struct peer *peer, struct reader *params, struct server_wa
 	if (!reader_at_end(params))
 		return wire_refuse(error, STATUS_BAD_REQUEST, "warm has too many params");
 	if (!has_source)
-		return wire_refuse(error, STATUS_BAD_REQUEST, "plan or keys is missing");
+		return wire_refuse(error, STATUS_BAD_REQUEST, "plan, keys or keyspace is missing");
 	return STATUS_OK;
 }
 
@@ -197,6 +215,7 @@ void warm_put(struct wire_buf *b, const struct server_warm *warm)
 	switch (warm->what) {
 	case WARM_START_PLAN:
 	case WARM_START_KEYS:
+	case WARM_START_HOT:
 		wire_buf_map(b, 2);
 		wire_buf_str(b, "job");
 		wire_buf_str(b, warm->name);
