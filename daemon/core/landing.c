@@ -36,13 +36,25 @@ void landing_outdate(struct engine *engine, const struct flight *flight, int64_t
 		near_remove(&engine->near, ne);
 }
 
+/* Whether what is near is better than what was built. Then building again would bring the same, as
+   where versions have begun anew: it is not tried more often than a row that changes all the time.
+ */
+static bool is_beaten(const struct flight *flight, struct near_entry *ne, int64_t now_us)
+{
+	if (!ne || entry_phase(&ne->entry, now_us) == ENTRY_DEAD ||
+	    entry_supersedes(&flight->result, &ne->entry, flight->key.keyspace->policy->single_row))
+		return false;
+	if (flight->build_seq != 0)
+		ne->retry_at_us = now_us + CHANGING_AGAIN_US;
+	return true;
+}
+
 /* The near cache takes the result, unless it has better. */
 static void keep_result(struct engine *engine, struct flight *flight, int64_t now_us)
 {
 	const struct policy *policy = flight->key.keyspace->policy;
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
-	if (ne && entry_phase(&ne->entry, now_us) != ENTRY_DEAD &&
-	    !entry_supersedes(&flight->result, &ne->entry, policy->single_row))
+	if (is_beaten(flight, ne, now_us))
 		return;
 	bool overtaken = flight_is_dirty(flight);
 	if (overtaken) {
@@ -69,6 +81,8 @@ static void keep_failure(struct engine *engine, struct flight *flight, int64_t n
 {
 	struct near_entry *ne = near_find(&engine->near, &flight->key);
 	if (!ne || flight->failure.status == STATUS_BAD_REQUEST)
+		return;
+	if (flight->has_result && is_beaten(flight, ne, now_us))
 		return;
 	int64_t wait = flight->failure.retry_in_us;
 	if (flight->failure.until_us > now_us)

@@ -503,6 +503,25 @@ Test(engine, a_version_that_is_not_there_yet_is_waited_for)
 	cr_assert(herd[0].answered && herd[0].answer.built && herd[0].answer.version == 8);
 }
 
+/* As where an application's versions begin anew: stale is served, and the origin asked now and
+ * then. */
+Test(engine, a_version_that_goes_back_is_not_built_with_every_read)
+{
+	world.policy.single_row = true;
+	world.script.version = 7;
+	world.script.takes_us = 10 * MS;
+	world_get(&world, &herd[0], "a");
+	world_run(&world, 10 * SECOND + 20 * MS);
+	world.script.version = 1;
+	for (int i = 0; i < 100; i++) {
+		world_get(&world, &herd[i], "a");
+		ASSERT_VALUE(&herd[i], "stale", "v1");
+		world_run(&world, 30 * MS);
+	}
+	cr_assert_geq(world.builds, 1 + 3);
+	cr_assert_leq(world.builds, 1 + 4, "%d builds in 3 s", world.builds);
+}
+
 /* Golden: builds of 100 ms from 0 on, and between them 20, 80, 320 and 1,280 ms. */
 Test(engine, a_version_that_never_comes_costs_few_builds_and_says_so)
 {
