@@ -49,6 +49,14 @@ bool loading_is_rollback(const struct engine *engine, const struct key *key,
 	       now_us < entry_matters_until(&ne->entry, key->keyspace->policy);
 }
 
+/* What was built here while the store was away is this daemon's own until trust comes or goes: a
+   store that answers loads but takes no writes (out of memory, read-only) will not have it however
+   often it is built. */
+static bool is_own(const struct engine *engine, const struct near_entry *ne)
+{
+	return ne && ne->entry.own_fence && ne->trust == loading_no_trust(engine);
+}
+
 /* The near cache takes the store's entry, unless it has better. The near entry after that. */
 static struct near_entry *take_entry(struct engine *engine, struct flight *flight,
 				     struct near_entry *ne, int64_t now_us)
@@ -76,7 +84,7 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	} else if (!ne || entry_phase(&ne->entry, now_us) == ENTRY_DEAD ||
 		   entry_supersedes(entry, &ne->entry, policy->single_row)) {
 		ne = near_put(&engine->near, &flight->key, entry, now_us);
-	} else if (ne->trust != engine->trusts) {
+	} else if (ne->trust != engine->trusts && !is_own(engine, ne)) {
 		/* Never stored, or lost: nobody vouches for what is here. */
 		entry_soft_expire(&ne->entry, now_us, policy->stale_us);
 	}
@@ -128,6 +136,8 @@ static bool take_nothing(struct engine *engine, struct flight *flight, struct ne
 {
 	if (!ne || ne->trust == engine->trusts)
 		return false;
+	if (is_own(engine, ne))
+		return take_near(flight, ne, now_us);
 	if (!giving_is_due(engine, ne, now_us)) {
 		entry_soft_expire(&ne->entry, now_us, flight->key.keyspace->policy->stale_us);
 		return false;
@@ -169,6 +179,8 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 	uint64_t fence = ne ? ne->entry.fence : 0;
 	bool confirmed = ne && ne->trust == engine->trusts;
 	ne = take_entry(engine, flight, ne, now_us);
+	if (is_own(engine, ne))
+		return take_near(flight, ne, now_us);
 	const struct entry *entry = ne ? &ne->entry : &op->entry;
 	if (is_enough(flight, entry, now_us)) {
 		take_result(flight, entry, SOURCE_STORE, REASON_NONE);

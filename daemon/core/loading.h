@@ -29,10 +29,11 @@ bool loading_is_rollback(const struct engine *engine, const struct key *key,
    if that is vouched for, and no change can go untold. */
 void loading_confirm(const struct engine *engine, struct near_entry *ne, bool vouched);
 
-/* What near entries have for a trust that nobody has vouched for, or not any more. */
+/* What near entries have for a trust that nobody has vouched for, or not any more: another one with
+   trust than without. */
 static inline uint32_t loading_no_trust(const struct engine *engine)
 {
-	return engine->trusts_broken - 1;
+	return engine->trusts_broken - (engine->trusted ? 1 : 2);
 }
 
 /* Those who wait now may be satisfied by what there is by now: engine_wake lets each look once. */

@@ -42,7 +42,7 @@ generator itself, did not run when it was due; requests lost · <b>6</b> replies
 """
 
 
-def write(folder, records, verdicts, size):
+def write(folder, records, verdicts, size, only=None):
     folder.mkdir(parents=True, exist_ok=True)
     sections = []
     for verdict in verdicts:
@@ -51,13 +51,14 @@ def write(folder, records, verdicts, size):
         sections.append(section(verdict))
     offered = [verdict.numbers["offered"] for verdict in verdicts]
     told = size.told()
+    command = (f"tests/proof/run.py{' --short' * size.short}{f' --only {only}' * bool(only)} --daemons {size.daemons}"
+               f" --rate {size.rate:.0f} --report docs/proof")
     (folder / "index.html").write_text(PAGE.format(
         daemons=size.daemons, machine=f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}",
         offered=f"{min(offered):,.0f} to {max(offered):,.0f} requests a second" if offered else "nothing",
         build_ms=told["build_ms"], fresh_s=told["fresh_ms"]["hot"] / 1000, stale_s=told["stale_ms"]["hot"] / 1000,
         items=size.items, item_fresh_s=told["fresh_ms"]["item"] / 1000, budget=told["budget"],
-        concurrency=told["concurrency"], command=html.escape(f"tests/proof/run.py{' --short' if size.short else ''} --daemons"
-                                                             f" {size.daemons} --rate {size.rate:.0f} --report docs/proof"),
+        concurrency=told["concurrency"], command=html.escape(command),
         table=table(verdicts), scenes="\n".join(sections)))
 
 

@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("--short", action="store_true", help="the scenes of CI")
     parser.add_argument("--daemons", type=int, default=100)
     parser.add_argument("--rate", type=float, help="requests a second (50000; short: 5000)")
-    parser.add_argument("--only", help="names of scenes, parted by commas")
+    parser.add_argument("--only", help="names of scenes, parted by commas; all: also with --short")
     parser.add_argument("--keep", type=pathlib.Path, help="where the records stay")
     parser.add_argument("--report", type=pathlib.Path, help="a folder for the report")
     parser.add_argument("--list", action="store_true", help="the scenes' names")
@@ -39,6 +39,8 @@ def arguments():
 
 
 def chosen(options):
+    if options.only == "all":
+        return scenes.SCENES
     names = options.only.split(",") if options.only else None
     unknown = set(names or ()) - {one["name"] for one in scenes.SCENES}
     if unknown:
@@ -113,7 +115,7 @@ def main():
         check.write_junit(options.junit, verdicts, failures)
     if options.report:
         import report
-        report.write(options.report, records, verdicts, size)
+        report.write(options.report, records, verdicts, size, options.only)
     shutil.rmtree(folder, ignore_errors=True)
     broken = sum(bool(verdict.breaches) for verdict in verdicts) + bool(failures)
     print(f"{len(verdicts) - broken + bool(failures)} scenes kept the promises, {broken} did not;"

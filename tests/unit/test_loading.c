@@ -358,6 +358,67 @@ Test(loading, where_the_store_gives_permits_but_no_leases_no_permit_is_wasted)
 	cr_assert_eq(world.engine->no_leases_us, 0, "it gives them again");
 }
 
+static struct client again;
+
+/* Out of memory, read-only: what is built is not stored, however often. */
+static void own_value_lives_its_time(void)
+{
+	world.refuses_leases = true;
+	world_get(&world, &b, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&b, "fresh", "v2");
+	for (int i = 0; i < 5; i++) {
+		world_get(&world, &again, "a");
+		world_run(&world, SECOND);
+		ASSERT_VALUE(&again, "fresh", "v2");
+		cr_assert_eq(again.answer.reason, REASON_UNAVAILABLE);
+	}
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(loading, out_of_memory_our_own_lives_its_time_with_trust)
+{
+	world_get(&world, &a, "b");
+	world_run(&world, SECOND);
+	own_value_lives_its_time();
+}
+
+Test(loading, beside_an_old_entry_of_a_store_that_takes_no_writes_our_own_lives_its_time)
+{
+	have_shared_value();
+	world.shared.fresh_until_us = world.shared.stale_until_us = world.now_us;
+	near_find(&world.engine->near, &a.request.query.key)->entry.fresh_until_us = world.now_us;
+	near_find(&world.engine->near, &a.request.query.key)->entry.stale_until_us = world.now_us;
+	near_find(&world.engine->near, &a.request.query.key)->next_at_us = world.now_us;
+	distrust();
+	own_value_lives_its_time();
+}
+
+Test(loading, what_a_store_that_takes_no_writes_does_not_have_lives_its_time)
+{
+	world_get(&world, &a, "b");
+	world_run(&world, SECOND);
+	distrust();
+	own_value_lives_its_time();
+}
+
+Test(loading, once_the_store_takes_writes_again_our_own_is_built_anew)
+{
+	world_get(&world, &a, "b");
+	world_run(&world, SECOND);
+	distrust();
+	own_value_lives_its_time();
+	world.refuses_leases = false;
+	trust();
+	world_get(&world, &again, "a");
+	world_run(&world, SECOND);
+	world_get(&world, &again, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&again, "fresh", "v3");
+	cr_assert_eq(again.answer.reason, REASON_NONE);
+	cr_assert_eq(world.builds, 3);
+}
+
 /* After the store's clock has gone back, and the claim is gone. */
 Test(loading, a_dead_entry_is_not_taken_for_another_of_its_fence)
 {
