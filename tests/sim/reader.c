@@ -170,6 +170,11 @@ static PGresult *execute(struct reader *reader, const struct feed_statement *sta
 	PGresult *result;
 	if (begins(statement, "LISTEN"))
 		reader->listens = true;
+	if (begins(statement, "SELECT pg_backend_pid()")) {
+		result = table(1);
+		put_number(result, 0, 0, 0); /* that of no connection, which is what a reader has */
+		return result;
+	}
 	if (statement->sql == GUARD_HISTORY_SQL)
 		return tell_history(fleet);
 	if (begins(statement, "SELECT pg_current_snapshot()::text, (SELECT before_xid"))
