@@ -54,7 +54,9 @@ int64_t fleet_clock_sample(struct fleet_clock *clock, int64_t sent_us, int64_t r
 					       store_us - sent_us - (received_us - sent_us) / 2 };
 	int64_t silence_us = received_us - clock->heard_at_us;
 	int64_t jump_us = sample.offset_us - clock->store_offset_us;
-	int64_t doubt_us = JUMP_US + sample.rtt_us / 2 + 2 * silence_us / DRIFT_DIVISOR;
+	/* What was known may be off by as much as its own way took: the first is whatever came. */
+	int64_t doubt_us =
+		JUMP_US + sample.rtt_us / 2 + clock->rtt_us / 2 + 2 * silence_us / DRIFT_DIVISOR;
 	bool jumped = clock->in_touch && (jump_us > doubt_us || jump_us < -doubt_us);
 
 	fleet_clock_now(clock, received_us); /* what was slewed so far, by what was known then */

@@ -133,6 +133,15 @@ Test(fleet_clock, what_a_slow_answer_may_explain_is_no_jump)
 	cr_assert_eq(clock_.store_offset_us, NOW - STARTED, "nor is it believed");
 }
 
+/* The daemon was stopped when it asked for the first time. */
+Test(fleet_clock, what_a_slow_answer_was_wrong_by_is_no_jump_later)
+{
+	start(NOW);
+	fleet_clock_sample(&clock_, STARTED, STARTED + 8 * SECOND, NOW + SECOND);
+	cr_assert_eq(sample(STARTED + 9 * SECOND, 100, NOW - STARTED), 0);
+	cr_assert_eq(fleet_clock_store(&clock_, STARTED + 9 * SECOND), NOW + 9 * SECOND);
+}
+
 Test(fleet_clock, drift_over_a_long_silence_is_no_jump)
 {
 	start(NOW);
