@@ -2,15 +2,6 @@
 
 #include <string.h>
 
-/* The oldest goes, and leaves its work to the next: no key's moment there may be later than before,
-   so there is no spread left; who was spared by the older one's spread expires early. */
-static void forget_oldest(struct epochs *epochs)
-{
-	memmove(&epochs->at[0], &epochs->at[1], (EPOCHS_MAX - 1) * sizeof(epochs->at[0]));
-	epochs->at[0].spread_us = 0;
-	epochs->count--;
-}
-
 bool epochs_add(struct epochs *epochs, struct epoch epoch)
 {
 	uint32_t at = epochs->count;
@@ -18,14 +9,17 @@ bool epochs_add(struct epochs *epochs, struct epoch epoch)
 		at--;
 	if (at > 0 && epochs->at[at - 1].moment_us == epoch.moment_us)
 		return false;
-	if (epochs->count == EPOCHS_MAX && at == 0) {
-		/* Older than all that is kept, whose oldest ends what it would have ended. */
-		epochs->at[0].spread_us = 0;
-		return true;
-	}
 	if (epochs->count == EPOCHS_MAX) {
-		forget_oldest(epochs);
-		at--;
+		/* The oldest, which may be this one, goes, and leaves its work to the next, which
+		   may be this one, too: no key's moment there may be later than before, so there is
+		   no spread left; who was spared by the older one's spread expires early. */
+		if (at > 0) {
+			memmove(&epochs->at[0], &epochs->at[1], (at - 1) * sizeof(epoch));
+			epochs->at[at - 1] = epoch;
+		}
+		epochs->at[0].spread_us = 0;
+		epochs->at[0].history = 0;
+		return true;
 	}
 	memmove(&epochs->at[at + 1], &epochs->at[at], (epochs->count - at) * sizeof(epochs->at[0]));
 	epochs->at[at] = epoch;
@@ -33,12 +27,18 @@ bool epochs_add(struct epochs *epochs, struct epoch epoch)
 	return true;
 }
 
+static bool spares(const struct epoch *epoch, const struct entry *entry)
+{
+	return epoch->history != 0 && (entry->history == epoch->history ||
+				       history_is_later(entry->history, epoch->history));
+}
+
 bool epochs_apply(const struct epochs *epochs, struct entry *entry, uint64_t public_hash)
 {
 	bool changed = false;
 	for (uint32_t i = 0; i < epochs->count; i++) {
 		const struct epoch *epoch = &epochs->at[i];
-		if (entry->generated_at_us >= epoch->moment_us)
+		if (entry->generated_at_us >= epoch->moment_us || spares(epoch, entry))
 			continue;
 		int64_t spread = epoch->spread_us;
 		int64_t at = epoch->moment_us +

@@ -18,6 +18,8 @@ enum { EPOCHS_MAX = 8 };
 struct epoch {
 	int64_t moment_us;
 	int64_t spread_us;
+	uint64_t history; /* spares what was built in this history of the origin, or later; 0: none
+			   */
 };
 
 struct epochs {

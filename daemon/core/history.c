@@ -1,7 +1,9 @@
 #include "core/history.h"
 
-/* An epoch of every keyspace: what was generated before it expires, one key after the other. */
-static void expire_all(struct engine *engine, int64_t now_us)
+/* An epoch of every keyspace: what was generated before it expires, one key after the other. What
+   was built in the new history before this daemon heard of it stays: others have built it just now.
+ */
+static void expire_all(struct engine *engine, uint64_t history, int64_t now_us)
 {
 	struct keyspace *keyspace;
 	for (uint32_t at = 0; (keyspace = roster_next_any(&engine->keyspaces, &at));) {
@@ -9,6 +11,7 @@ static void expire_all(struct engine *engine, int64_t now_us)
 		struct epoch epoch = {
 			.moment_us = now_us,
 			.spread_us = fresh_us < HISTORY_SPREAD_US ? fresh_us : HISTORY_SPREAD_US,
+			.history = history,
 		};
 		if (epochs_add(&keyspace->epochs, epoch))
 			keyspace->generation++;
@@ -23,7 +26,7 @@ static bool see(struct engine *engine, uint64_t history, int64_t now_us)
 	}
 	if (engine->history != 0) {
 		engine->counters.histories++;
-		expire_all(engine, now_us);
+		expire_all(engine, history, now_us);
 		ghosts_clear(&engine->near.ghosts);
 	}
 	engine->history = history;
