@@ -78,6 +78,32 @@ bool judge_node_troubled(const struct judge *judge, int node, int64_t since_us)
 	return its->state != NODE_UP || its->paused || its->trouble_us >= since_us;
 }
 
+void judge_on_away(struct node *node, const struct store_op *op)
+{
+	int64_t now_us = node->fleet->vtime.now_us;
+	if (op->verb == STORE_PERMIT)
+		node->permit_away_us = now_us;
+	else if (op->key.len > 0 && op->verb != STORE_EPOCH)
+		node->away_us[scene_find(&node->fleet->scene, op->key.bytes, op->key.len)] = now_us;
+}
+
+void judge_on_origin_lost(struct node *node)
+{
+	node->origin_lost_us = node->fleet->vtime.now_us;
+}
+
+bool judge_was_away(const struct node *node, int key)
+{
+	return node->away_us[key] >= node->flight_us[key] ||
+	       node->permit_away_us >= node->flight_us[key];
+}
+
+bool judge_was_lost(const struct node *node, int key)
+{
+	return node->origin_lost_us >= node->flight_us[key] ||
+	       node->engine->breaker.state != BREAKER_CLOSED;
+}
+
 /* ---- rest -------------------------------------------------------------------------------- */
 
 /* No trouble in this scene, or the last is long over. */

@@ -133,6 +133,9 @@ void judge_on_built(struct judge *judge, uint32_t record, enum build_outcome out
 struct caller;
 void judge_on_leased(struct judge *judge, int key, const struct caller *caller,
 		     const struct store_op *op);
+/* The store is away for a daemon's operation; the origin was lost to one. */
+void judge_on_away(struct node *node, const struct store_op *op);
+void judge_on_origin_lost(struct node *node);
 /* An operation of that flight has come to nothing, or took long. */
 void judge_on_astray(struct judge *judge, int key, uint64_t token);
 /* The daemon is killed or paused; -1: the store stood still, for all. */
@@ -181,9 +184,15 @@ bool judge_store_troubled(const struct judge *judge, int64_t since_us);
 bool judge_origin_troubled(const struct judge *judge, int64_t since_us);
 bool judge_node_troubled(const struct judge *judge, int node, int64_t since_us);
 
+/* Why the daemon may say "unavailable" of the key: it stops, the store did not answer this flight
+   of it, the origin was lost to it, or is being probed. */
+bool judge_was_away(const struct node *node, int key);
+bool judge_was_lost(const struct node *node, int key);
+
 /* Between the files. */
 void *judge_grow(void *array, uint32_t count, size_t size);
-bool judge_is_early(const struct entry *entry, uint64_t newer_than, int64_t now_us);
+bool judge_is_early(const struct judge *judge, const struct node *node, int key,
+		    const struct entry *entry, uint64_t newer_than, int64_t now_us);
 bool judge_is_demanded(struct node *node, int key, const struct store_op *op);
 bool judge_knew_better(const struct judge *judge, int key, uint64_t newer_than,
 		       const struct entry *entry);

@@ -62,7 +62,9 @@ static void check_not_fresh(struct judge *judge, struct node *node, const struct
 	int key = scene_find(&node->fleet->scene, build->key.bytes, build->key.len);
 	if (served && !judge_is_demanded(node, key, &op) &&
 	    entry_phase(&ne->entry, now_us) == ENTRY_FRESH && !flight->want_newer &&
-	    !flight->want_min_version && !judge_is_early(&ne->entry, flight->newer_than, now_us) &&
+	    !flight->want_min_version &&
+	    !judge_is_early(&node->fleet->judge, node, key, &ne->entry, flight->newer_than,
+			    now_us) &&
 	    !judge_knew_better(&node->fleet->judge, key, flight->newer_than, &ne->entry))
 		judge_fail(judge, "one build", "key=%.*s node=%d has it, fresh, and builds",
 			   (int)build->key.len, build->key.bytes, node->number);
@@ -102,11 +104,23 @@ uint32_t judge_on_build(struct judge *judge, struct node *node, int key, const s
 	return number;
 }
 
+/* Daemons that have not been in touch with the store since they started, on hosts that show the
+   wrong time of day: their own shares' moments do not interleave with the others', so in a second
+   each may have one more (docs/PROMISES.md, known holes). */
+static uint32_t count_lost(const struct judge *judge)
+{
+	const struct fleet *fleet = judge->fleet;
+	uint32_t lost = 0;
+	for (int i = 0; i < fleet->scene.nodes && scene_has(&fleet->scene, TROUBLE_SKEW); i++)
+		lost += fleet->nodes[i].state != NODE_DOWN && !fleet->nodes[i].post.clock.in_touch;
+	return lost;
+}
+
 void judge_on_statement(struct judge *judge, uint32_t keys, uint32_t free)
 {
 	const struct scene *scene = &judge->fleet->scene;
 	int64_t now_us = judge->fleet->vtime.now_us;
-	uint32_t most = (uint32_t)scene->budget_per_s;
+	uint32_t most = (uint32_t)scene->budget_per_s + count_lost(judge);
 	judge->batches += keys > 1;
 	judge->starts = judge_grow(judge->starts, judge->starts_count, sizeof(*judge->starts));
 	judge->starts[judge->starts_count++] = now_us;

@@ -39,7 +39,12 @@ static _Noreturn void fail(const struct told *told, const char *promise, const c
 /* What the daemons' clocks were wrong by: the reader's, and the builder's. */
 static int64_t slack_us(const struct told *told)
 {
-	int64_t error_us = told->node->error_us + (told->record ? told->record->error_us : 0);
+	const struct build_record *record = told->record;
+	const struct node *builder = record ? &told->judge->fleet->nodes[record->node] : told->node;
+	int64_t error_us = told->node->error_us + (record ? record->error_us : 0);
+	/* It may have gone wrong between the build and its being stored. */
+	if (record && builder->life == record->life && builder->error_us > record->error_us)
+		error_us = told->node->error_us + builder->error_us;
 	return 2 * error_us + told->judge->era_error_us + CLOCKS_US;
 }
 
@@ -151,9 +156,7 @@ static bool is_excused(const struct told *told)
 {
 	if (told->answer->reason != REASON_UNAVAILABLE)
 		return false;
-	int64_t since_us = told->at_us - CAUSE_US;
-	if (!judge_store_troubled(told->judge, since_us) &&
-	    !judge_node_troubled(told->judge, told->node->number, since_us))
+	if (!judge_was_away(told->node, told->key))
 		fail(told, "explicit degradation", "unavailable without a cause");
 	return true;
 }
@@ -236,6 +239,18 @@ static void check_log(const struct told *told)
 	}
 }
 
+/* It was not told of that epoch, since it is out of touch with those who tell, and knows that. It
+   asks when it hears of them again (docs/PROMISES.md, known holes). */
+static bool has_missed(const struct told *told, const struct epoch_record *epoch)
+{
+	const struct epoch_book *book = told->node->post.epochs;
+	for (uint32_t i = 0; i < book->count; i++)
+		for (uint32_t j = 0; j < book->pages[i].count; j++)
+			if (book->pages[i].lines[j].store_us == epoch->epoch.moment_us)
+				return false;
+	return !told->node->engine->trusted;
+}
+
 /* After its moment in an epoch no entry from before that is fresh, `trust` later. */
 static void check_epochs(const struct told *told)
 {
@@ -253,7 +268,7 @@ static void check_epochs(const struct told *told)
 		if (its->keyspace != (int)key->keyspace || its->kept_since_us > known_us)
 			continue;
 		if (told->record->began_us < its->at_us - slack_us(told) &&
-		    its->at_us + spared_us <= known_us)
+		    its->at_us + spared_us <= known_us && !has_missed(told, its))
 			fail(told, "no rollback", "fresh from before an epoch");
 	}
 }
@@ -343,10 +358,8 @@ static void check_without_value(const struct told *told)
 	if (status == STATUS_TIMEOUT && told->query->wait_us > 0 &&
 	    told->clock_us < told->asked_clock_us + told->query->wait_us)
 		fail(told, "bounded waiting", "a timeout before its time");
-	if (status == STATUS_UNAVAILABLE &&
-	    !judge_node_troubled(told->judge, node->number, told->at_us - CAUSE_US) &&
-	    !judge_store_troubled(told->judge, told->at_us - CAUSE_US) &&
-	    !judge_origin_troubled(told->judge, told->at_us - CAUSE_US))
+	if (status == STATUS_UNAVAILABLE && node->state != NODE_STOPPING &&
+	    !judge_was_away(node, told->key) && !judge_was_lost(node, told->key))
 		fail(told, "explicit degradation", "unavailable without a cause");
 	if (!judge_is_calm(told->judge) || !told->judge->fleet->scene.ample ||
 	    told->query->wait_us == 0)

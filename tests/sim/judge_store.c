@@ -67,8 +67,7 @@ void judge_on_hindered(struct judge *judge, int node)
    which nothing but these can make it do: this is the one build more that each may cost. */
 static void check_lost_lease(struct judge *judge, int key, const struct lease *last)
 {
-	if (last->settled || last->lost || last->hindered ||
-	    judge_store_troubled(judge, last->at_us))
+	if (last->settled || last->lost || last->hindered)
 		return;
 	judge_fail(judge, "one build: each lease comes back", "key=%s node=%d leased=%.6f",
 		   judge->fleet->scene.keys[key].bytes, last->node, (double)last->at_us / SECOND);
@@ -89,8 +88,23 @@ static void check_background(struct judge *judge, struct node *node, enum flight
 	}
 }
 
+static void note_flight(struct node *node, const struct store_op *op)
+{
+	const struct flight *flight = container_of(op, struct flight, op);
+	int key = scene_find(&node->fleet->scene, op->key.bytes, op->key.len);
+	int64_t began_us = node->fleet->vtime.now_us - (node_clock(node) - flight->created_at_us);
+	if (began_us <= node->flight_last_us[key] + CLOCKS_US)
+		return;
+	node->flight_us[key] = node->flight_last_us[key];
+	node->flight_last_us[key] = began_us - MS;
+}
+
 void judge_on_asked(struct judge *judge, struct node *node, const struct store_op *op)
 {
+	if (op->verb == STORE_LOAD || op->verb == STORE_LEASE)
+		note_flight(node, op);
+	if (node->engine->breaker.state != BREAKER_CLOSED)
+		judge_on_origin_lost(node);
 	if (op->verb == STORE_LEASE) {
 		const struct flight *flight = container_of(op, struct flight, op);
 		/* Who boards a batch that is there takes no room. */
@@ -103,15 +117,30 @@ void judge_on_asked(struct judge *judge, struct node *node, const struct store_o
 	}
 }
 
+/* What the clocks of who built the entry and of who looks at it have been wrong by. */
+static int64_t clocks_us(const struct judge *judge, const struct node *node, int key,
+			 const struct entry *entry)
+{
+	const struct key_history *history = &judge->keys[key];
+	for (uint32_t i = history->builds_count; i-- > 0;)
+		if (judge->builds[history->builds[i]].fence == entry->fence)
+			return CLOCKS_US + node->error_us +
+			       judge->builds[history->builds[i]].error_us;
+	return CLOCKS_US + node->error_us;
+}
+
 /* An early refresh is one of this very entry, and does not come before half of its fresh time. */
-bool judge_is_early(const struct entry *entry, uint64_t newer_than, int64_t now_us)
+bool judge_is_early(const struct judge *judge, const struct node *node, int key,
+		    const struct entry *entry, uint64_t newer_than, int64_t now_us)
 {
 	int64_t half_us = (entry->fresh_until_us - entry->generated_at_us) / 2;
-	return newer_than == entry->fence && now_us >= entry->generated_at_us + half_us - 100 * MS;
+	int64_t slack_us = 100 * MS + 2 * clocks_us(judge, node, key, entry);
+	return newer_than == entry->fence && now_us >= entry->generated_at_us + half_us - slack_us;
 }
 
 /* A client has asked for a newer value, and may have waited for it when the flight began; of a
-   flight that is gone (its lease was asked for twice, or late) when any did that can have sent it.
+   flight that is gone (its lease was asked for twice, or late) when any did that can have sent it:
+   the key's last flight here, or the one before.
  */
 bool judge_is_demanded(struct node *node, int key, const struct store_op *op)
 {
@@ -121,6 +150,9 @@ bool judge_is_demanded(struct node *node, int key, const struct store_op *op)
 	int64_t since_us = node->fleet->vtime.now_us - POST_VALUES_US;
 	if (flight && flight->token == op->token)
 		since_us = node->fleet->vtime.now_us - (node_clock(node) - flight->created_at_us);
+	else if (node->flight_last_us[key] > 0 && since_us > node->flight_last_us[key])
+		since_us =
+			node->flight_us[key] > 0 ? node->flight_us[key] : node->flight_last_us[key];
 	/* An invalidation whose answer was lost is one too, until it is given up and built after.
 	 */
 	return node->demanded_us[key] >= since_us - WAIT_MOST_US ||
@@ -135,8 +167,6 @@ bool judge_knew_better(const struct judge *judge, int key, uint64_t newer_than,
 	const struct key_history *history = &judge->keys[key];
 	if (newer_than < entry->fence)
 		return false;
-	if (judge_store_troubled(judge, judge->fleet->vtime.now_us - CAUSE_US))
-		return true;
 	for (uint32_t i = history->builds_count; i-- > 0;) {
 		const struct build_record *its = &judge->builds[history->builds[i]];
 		bool brought =
@@ -158,6 +188,13 @@ static bool is_outdated(struct node *node, const struct store_op *op, const stru
 	if (!node->engine ||
 	    judge_knew_better(&node->fleet->judge, key, op->want.fence_after, entry))
 		return true;
+	struct key its = op->key;
+	its.bytes = scene->keys[key].bytes;
+	const struct flight *flight = engine_flight(node->engine, &its);
+	/* What it was told of a change, or of a newer entry, a failover may have lost since. */
+	if (flight && flight->token == op->token &&
+	    (flight->told.floor >= entry->fence || flight->told_fence > entry->fence))
+		return true;
 	struct near *near = &node->engine->near;
 	const struct near_entry *ne = near_find(near, &op->key);
 	bool single_row = scene->policies[scene->keys[key].keyspace].single_row;
@@ -168,26 +205,42 @@ static bool is_outdated(struct node *node, const struct store_op *op, const stru
 	       ghosts_know_better(&near->ghosts, op->key.hash, entry->version, node_clock(node));
 }
 
-/* It was built before an epoch that has come for it, or in a history of the origin that is over. */
-static bool is_over(const struct judge *judge, int key, const struct entry *entry)
+/* When an epoch ends the freshness of the key's build of that fence, true time. */
+static int64_t epoch_end_us(const struct judge *judge, int key, uint64_t fence)
 {
-	const struct fleet *fleet = judge->fleet;
-	const struct subject *its = &fleet->scene.keys[key];
+	const struct subject *its = &judge->fleet->scene.keys[key];
 	const struct key_history *history = &judge->keys[key];
 	uint64_t hash = key_public_hash(its->bytes, its->len);
-	int64_t began_us = INT64_MAX;
+	int64_t began_us = INT64_MAX, end_us = INT64_MAX;
 	for (uint32_t i = history->builds_count; i-- > 0 && began_us == INT64_MAX;)
-		if (judge->builds[history->builds[i]].fence == entry->fence)
+		if (judge->builds[history->builds[i]].fence == fence)
 			began_us = judge->builds[history->builds[i]].began_us;
 	for (uint32_t i = 0; i < judge->epochs_count; i++) {
 		const struct epoch_record *epoch = &judge->epochs[i];
 		int64_t spread_us = epoch->epoch.spread_us;
 		int64_t spared_us = spread_us ? (int64_t)(hash % (uint64_t)spread_us) : 0;
 		if (epoch->keyspace == (int)its->keyspace && began_us <= epoch->at_us + CLOCKS_US &&
-		    fleet->vtime.now_us >= epoch->at_us + spared_us - CLOCKS_US)
-			return true;
+		    end_us > epoch->at_us + spared_us)
+			end_us = epoch->at_us + spared_us;
 	}
-	return history_is_later(database_history(&fleet->database), entry->history);
+	return end_us;
+}
+
+/* It is over, by an epoch or since it was built in a history of the origin that is; or an early
+   refresh of it is due. */
+static bool is_over(const struct judge *judge, int key, const struct node *node,
+		    const struct entry *entry, uint64_t newer_than)
+{
+	const struct fleet *fleet = judge->fleet;
+	int64_t now_us = fleet->vtime.now_us, clock_us = shared_now(&fleet->shared);
+	int64_t end_us = epoch_end_us(judge, key, entry->fence);
+	struct entry its = *entry;
+	if (end_us <= now_us + CLOCKS_US ||
+	    history_is_later(database_history(&fleet->database), entry->history))
+		return true;
+	if (end_us != INT64_MAX && its.fresh_until_us > clock_us + end_us - now_us)
+		its.fresh_until_us = clock_us + end_us - now_us;
+	return judge_is_early(judge, node, key, &its, newer_than, clock_us);
 }
 
 /* A lease is given over a fresh entry only to who wants a newer one. */
@@ -198,14 +251,13 @@ static void check_wanted(struct judge *judge, int key, const struct caller *call
 	struct fleet *fleet = judge->fleet;
 	const struct shared_key *its = &fleet->shared.data.keys[key];
 	int64_t now_us = shared_now(&fleet->shared);
-	if (!its->has_entry || entry_phase(&its->entry, now_us) != ENTRY_FRESH ||
-	    judge_is_early(&its->entry, op->want.fence_after, now_us))
+	if (!its->has_entry || entry_phase(&its->entry, now_us) != ENTRY_FRESH)
 		return;
 	const struct post *post = &fleet->nodes[node].post;
 	if (judge->jumped || its->entry.era != caller->era ||
 	    era_jump_to_tell(&post->era, post_local(post)) != 0)
 		return; /* fresh, but by another clock */
-	if (is_over(judge, key, &its->entry))
+	if (is_over(judge, key, &fleet->nodes[node], &its->entry, op->want.fence_after))
 		return;
 	if (!judge_is_demanded(&fleet->nodes[node], key, op) &&
 	    !is_outdated(&fleet->nodes[node], op, &its->entry))
@@ -216,6 +268,13 @@ static void check_wanted(struct judge *judge, int key, const struct caller *call
 			   op->want.fence_after,
 			   op->want.has_min_version ? op->want.min_version : 0,
 			   (double)fleet->nodes[node].demanded_us[key] / SECOND);
+}
+
+/* Whoever asked for it is paused since, or was killed. */
+static bool is_gone(const struct judge *judge, const struct caller *caller)
+{
+	const struct node *node = &judge->fleet->nodes[caller->node];
+	return node->paused || node->state == NODE_DOWN || node->life != caller->life;
 }
 
 void judge_on_leased(struct judge *judge, int key, const struct caller *caller,
@@ -232,7 +291,8 @@ void judge_on_leased(struct judge *judge, int key, const struct caller *caller,
 		(struct lease){ .token = op->token,
 				.node = caller->node,
 				.at_us = judge->fleet->vtime.now_us,
-				.hindered = judge_is_astray(history, op->token) };
+				.hindered = judge_is_astray(history, op->token) ||
+					    is_gone(judge, caller) };
 }
 
 struct lease *judge_lease_of(struct key_history *history, uint64_t token)
@@ -344,6 +404,9 @@ void judge_on_seen_jump(struct judge *judge, int64_t jump_us)
 	const struct shared *shared = &judge->fleet->shared;
 	int64_t before_us = shared_now(shared) - jump_us;
 	int64_t error_us = INT64_MAX;
+	if (shared->clocks_count == 0)
+		judge_fail(judge, "one build", "a jump by %" PRId64 " us is seen, and was none",
+			   jump_us);
 	for (uint32_t i = 0; i < shared->clocks_count; i++) {
 		int64_t was_us = shared_now(shared) - shared->ahead_us + shared->clocks_us[i];
 		if (llabs(was_us - before_us) < error_us)

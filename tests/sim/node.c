@@ -215,6 +215,9 @@ void node_start(struct node *node)
 	node->open = false;
 	memset(node->seen, 0, sizeof(node->seen));
 	memset(node->heard, 0, sizeof(node->heard));
+	for (int i = 0; i < KEYS_MAX; i++)
+		node->flight_us[i] = node->flight_last_us[i] = node->away_us[i] = INT64_MIN / 2;
+	node->permit_away_us = node->origin_lost_us = INT64_MIN / 2;
 	post_open(&node->post, node, node->kept_place, node->kept_life);
 	open_core(node);
 	struct store shared = post_iface(&node->post), own = memory_store_iface(node->memory);

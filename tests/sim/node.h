@@ -73,6 +73,11 @@ struct node {
 	   clients last asked for a newer value, and invalidated, true time. */
 	struct seen seen[CONNECTIONS][KEYS_MAX];
 	int64_t demanded_us[KEYS_MAX], invalidated_us[KEYS_MAX];
+	/* When the last but one flight of a key began here, whose waiters may be waking still, and
+	   the last; when the store was last away
+	   for one of its operations, or for a permit; when the origin was last lost. */
+	int64_t flight_us[KEYS_MAX], flight_last_us[KEYS_MAX];
+	int64_t away_us[KEYS_MAX], permit_away_us, origin_lost_us;
 	uint64_t heard[KEYS_MAX]
 		      [HEARD_MAX]; /* floors of the last hard changes that it was told of */
 };

@@ -84,8 +84,8 @@ void post_write_epochs(const struct post *post, struct epochs ret_epochs[KEYSPAC
 			engine_keyspace(post->node->engine, page->keyspace, strlen(page->keyspace));
 		for (uint32_t j = 0; j < page->count; j++)
 			epochs_add(&ret_epochs[keyspace->index],
-				   (struct epoch){ page->lines[j].store_us,
-						   page->lines[j].spread_us });
+				   (struct epoch){ .moment_us = page->lines[j].store_us,
+						   .spread_us = page->lines[j].spread_us });
 	}
 }
 

@@ -13,6 +13,7 @@ void post_op_fail(struct post *post, struct store_op *op, enum store_error error
 	trace(post->node->fleet, "node=%d ev=away verb=%s key=%.*s error=%s", post->node->number,
 	      store_verb_name(op->verb), (int)op->key.len, op->key.len ? op->key.bytes : "",
 	      store_error_name(error));
+	judge_on_away(post->node, op);
 	amends_make(&post->amends, op, error, post_local(post));
 	op->outcome = STORE_AWAY;
 	op->has_entry = op->has_value = op->has_claim = op->has_failure = false;

@@ -159,7 +159,8 @@ static enum store_error execute_op(struct attempt *attempt)
 	shared_execute(shared, &attempt->op, &parcel->caller);
 	if (attempt->op.verb == STORE_EPOCH)
 		judge_on_epoch(&shared->fleet->judge, (int)attempt->op.key.keyspace->index,
-			       &(struct epoch){ attempt->op.moment_us, attempt->op.length_us });
+			       &(struct epoch){ .moment_us = attempt->op.moment_us,
+						.spread_us = attempt->op.length_us });
 	trace(shared->fleet,
 	      "node=%d ev=%s key=%s token=%" PRIx64 " outcome=%d fence=%" PRIu64 " left=%" PRId64,
 	      parcel->caller.node, store_verb_name(attempt->op.verb), parcel->key_bytes,

@@ -75,6 +75,14 @@ static PGresult *tell_history(const struct fleet *fleet)
 	return result;
 }
 
+/* No pooler is between: it is the one that its connection says. */
+static PGresult *tell_backend(void)
+{
+	PGresult *result = table(1);
+	put_number(result, 0, 0, 0);
+	return result;
+}
+
 static PGresult *tell_snapshot(const struct changelog *log)
 {
 	char snapshot[SNAPSHOT_MAX];
@@ -177,6 +185,8 @@ static PGresult *execute(struct reader *reader, const struct feed_statement *sta
 	}
 	if (statement->sql == GUARD_HISTORY_SQL)
 		return tell_history(fleet);
+	if (begins(statement, "SELECT pg_backend_pid()"))
+		return tell_backend();
 	if (begins(statement, "SELECT pg_current_snapshot()::text, (SELECT before_xid"))
 		return tell_position(log);
 	if (begins(statement, "SELECT pg_current_snapshot()::text"))

@@ -130,6 +130,10 @@ static void draw_feed(struct scene *scene)
 	scene_stream(scene, STREAM_FEED, 0, &rng);
 	scene->follows = true;
 	scene->troubles &= ~(1u << TROUBLE_LAG);
+	/* A replica that has entries, and not how far the log was applied, lacks changes for good.
+	 */
+	if (scene_has(scene, TROUBLE_FAILOVER))
+		scene->troubles &= ~(1u << TROUBLE_FLUSH | 1u << TROUBLE_DOWN);
 	scene->poll_us = rng_between(&rng, 100 * MS, SECOND);
 	scene->retention_us = rng_between(&rng, 2 * SECOND, 15 * SECOND);
 	scene->open_mean_us = draw_chance(&rng, 0.3) ? (double)(5 * SECOND) : (double)(500 * MS);

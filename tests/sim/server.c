@@ -70,6 +70,8 @@ static void finish_part(const struct statement *statement, const struct part *pa
 {
 	build->outcome = part->outcome;
 	build->status = part->status;
+	if (part->status == STATUS_UNAVAILABLE)
+		judge_on_origin_lost(statement->node);
 	if (part->text)
 		build->text = value_create(part->text, strlen(part->text));
 	if (build->outcome == BUILD_ROW || build->outcome == BUILD_NO_ROW)

@@ -63,13 +63,13 @@ void shared_know_epoch(struct shared *shared, const char *keyspace, int64_t mome
 		       int64_t spread_us)
 {
 	epochs_add(&shared->data.epochs[keyspace_of(shared, keyspace)],
-		   (struct epoch){ moment_us, spread_us });
+		   (struct epoch){ .moment_us = moment_us, .spread_us = spread_us });
 }
 
 /* Two that begin in one moment are two. */
 int64_t shared_begin_epoch(struct shared *shared, uint32_t keyspace, int64_t spread_us)
 {
-	struct epoch epoch = { shared_now(shared), spread_us };
+	struct epoch epoch = { .moment_us = shared_now(shared), .spread_us = spread_us };
 	while (!epochs_add(&shared->data.epochs[keyspace], epoch))
 		epoch.moment_us++;
 	fleet_tell(shared->fleet, &(struct tiding){ .kind = TIDING_EPOCH,
