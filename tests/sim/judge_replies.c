@@ -156,7 +156,9 @@ static bool is_excused(const struct told *told)
 {
 	if (told->answer->reason != REASON_UNAVAILABLE)
 		return false;
-	if (!judge_was_away(told->node, told->key))
+	/* What it built then is its own as long as the store does not have it. */
+	bool is_own = told->record->away && told->record->node == told->node->number;
+	if (!is_own && !judge_was_away(told->node, told->key))
 		fail(told, "explicit degradation", "unavailable without a cause");
 	return true;
 }

@@ -15,7 +15,7 @@ enum {
 	WAY_MOST_US = 4 * MS,
 	CONNECT_MOST_US = 20 * MS,
 	HANG_MOST_US = 4 * SECOND,
-	COLUMNS_MAX = 5,
+	COLUMNS_MAX = FEED_ROW_COLUMNS,
 };
 
 static struct reader *reader_of(const struct feed_link *link)

@@ -39,7 +39,8 @@ static void draw_change(struct twins *twins, struct rng *rng, struct handover *h
 	change->has_version = draw_chance(rng, 0.8);
 	change->version = deed_draw_version(rng);
 	if (stored->has_entry && draw_chance(rng, 0.4))
-		change->version = stored->entry.version + rng_between(rng, -1, 1);
+		change->version = (int64_t)((uint64_t)stored->entry.version +
+					    (uint64_t)rng_between(rng, -1, 1));
 	if (stored->claim.by_row && draw_chance(rng, 0.2))
 		change->version = stored->claim.floor_version;
 }

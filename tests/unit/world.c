@@ -90,7 +90,8 @@ static void answer(const struct script *script, struct build *build, int number)
 		build->version = script->version;
 		build->history = script->history;
 	}
-	if (script->text)
+	bool brings = build->outcome == BUILD_ROW || build->outcome == BUILD_NO_ROW;
+	if (script->text && !brings)
 		build->text = value_create(script->text, strlen(script->text));
 }
 
