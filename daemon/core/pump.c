@@ -296,8 +296,9 @@ static void on_epoch(void *impl, const char *name, size_t len, int64_t moment_us
 	struct pump *pump = impl;
 	struct keyspace *keyspace = roster_find_any(&pump->engine->keyspaces, name, len);
 	if (keyspace)
-		dispatch(pump, &(struct event){ .type = EVENT_EPOCH,
-						.epoch = { keyspace, { moment_us, spread_us, 0 } } });
+		dispatch(pump,
+			 &(struct event){ .type = EVENT_EPOCH,
+					  .epoch = { keyspace, { moment_us, spread_us, 0 } } });
 }
 
 static void on_defined(void *impl, const char *name, size_t len, uint64_t definition,

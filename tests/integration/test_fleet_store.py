@@ -136,7 +136,7 @@ def test_scripts_that_redis_forgot_are_loaded_again(origin, fleet):
         fleet.redis.call("SCRIPT", "FLUSH")
         assert fleet[key % 2].client().get(f"item:{key}")["state"] == "fresh"
     assert origin.builds("item") == 19
-    assert fleet.sum("builds") == 19 and sum(fleet.stats("store_alone")) == 0
+    assert fleet.sum("builds") - fleet.sum("retries_late") == 19 and sum(fleet.stats("store_alone")) == 0
     check_whole(origin, fleet)
 
 
