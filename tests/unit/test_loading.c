@@ -323,6 +323,20 @@ Test(loading, while_the_store_is_away_a_cold_key_is_built_once_without_the_keys_
 	cr_assert_eq(world.key_locks, 0);
 }
 
+/* It came into a store that had been flushed between the refresh's look and its lease. */
+Test(loading, a_refresh_is_not_answered_by_what_was_given_back_since_it_came)
+{
+	world.engine->bulkhead.limit = 1;
+	world_get(&world, &b, "b");
+	world_run(&world, 10 * MS);
+	world_refresh(&world, &a, "a");
+	world_run(&world, 10 * MS);
+	world_share(&world, "old", world.now_us - SECOND, (uint64_t)world.now_us + SECOND);
+	world_run(&world, SECOND);
+	cr_assert(a.answered && a.answer.built, "answered by what was there before");
+	cr_assert_eq(world.builds, 2);
+}
+
 /* Its fence is by a clock that may be ahead of the store's. */
 Test(loading, what_was_built_while_the_store_was_away_ends_with_any_change_that_is_told)
 {
