@@ -79,8 +79,13 @@ def test_a_flushed_store_gets_its_values_back_before_the_origin_is_asked(origin,
     if fleet.sum("store_trust_breaks") == breaks:  # a machine that is busy enough holds up the heartbeat
         assert rebuilt <= KEYS * 0.01 and {state for state, _ in load.told} == {"fresh"}
     origin.check_rate(BUDGET)
-    # and a host that had nothing finds them
-    assert fleet[0].client().get(ALL[0])["source"] == "near"
+    # and a host that has nothing of its own finds them
+    fleet[1].stop()
+    fleet[1].start()
+    fleet.wait_in_touch()
+    built = origin.builds("item")
+    assert {reply["state"] for reply in get_all(fleet[1].client())} == {"fresh"}
+    assert origin.builds("item") == built
 
 
 def test_what_is_given_back_is_what_the_origin_last_said(origin, fleet):
