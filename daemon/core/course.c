@@ -219,6 +219,10 @@ static void on_granted(struct engine *engine, struct flight *flight, int64_t now
 		giving_on_leased(engine, flight, now_us, effects);
 		return;
 	}
+	if (flight->away && loading_keeps_own(engine, flight, now_us)) {
+		calls_release(engine, flight, effects);
+		return;
+	}
 	if (is_in_vain(flight, now_us)) {
 		refuse_away(flight);
 		calls_release(engine, flight, effects);
@@ -235,10 +239,12 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 	bool loaded_away = flight->away;
 	flight->away = engine->away = op->away || op->outcome == STORE_AWAY;
 	/* A store out of memory answers loads and gives permits, but no leases. */
-	if (!flight->away)
+	if (!flight->away) {
 		engine->no_leases_us = 0;
-	else if (!loaded_away)
+		loading_end_own(engine, flight, now_us);
+	} else if (!loaded_away) {
 		engine->no_leases_us = now_us + NO_LEASES_US;
+	}
 	switch (op->outcome) {
 	case STORE_DONE:
 		on_granted(engine, flight, now_us, effects);

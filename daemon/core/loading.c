@@ -49,9 +49,9 @@ bool loading_is_rollback(const struct engine *engine, const struct key *key,
 	       now_us < entry_matters_until(&ne->entry, key->keyspace->policy);
 }
 
-/* What was built here while the store was away is this daemon's own until trust comes or goes: a
-   store that answers loads but takes no writes (out of memory, read-only) will not have it however
-   often it is built. */
+/* What was built here while the store was away is this daemon's own until trust comes or goes, or
+   the store gives a lease: one that answers loads but takes no writes (out of memory, read-only)
+   will not have it however often it is built. */
 static bool is_own(const struct engine *engine, const struct near_entry *ne)
 {
 	return ne && ne->entry.own_fence && ne->trust == loading_no_trust(engine);
@@ -129,6 +129,29 @@ static bool take_near(struct flight *flight, const struct near_entry *ne, int64_
 	return true;
 }
 
+/* Of our own, where the store answers: served so while the store is known to give no leases. Then
+   one flight at a time asks for one, and for that alone. */
+static bool take_own(const struct engine *engine, struct flight *flight,
+		     const struct near_entry *ne, int64_t now_us)
+{
+	return now_us < engine->no_leases_us && take_near(flight, ne, now_us);
+}
+
+bool loading_keeps_own(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	const struct near_entry *ne = engine_near(engine, &flight->key);
+	return is_own(engine, ne) && take_near(flight, ne, now_us);
+}
+
+void loading_end_own(struct engine *engine, struct flight *flight, int64_t now_us)
+{
+	struct near_entry *ne = engine_near(engine, &flight->key);
+	if (!is_own(engine, ne))
+		return;
+	entry_soft_expire(&ne->entry, now_us, flight->key.keyspace->policy->stale_us);
+	loading_let_waiters_look(engine, flight);
+}
+
 /* The store has no entry: it was flushed, evicted, or it failed over. What is here is good if
    nothing can have gone untold of it; else nobody vouches for it. Whether it is the result. */
 static bool take_nothing(struct engine *engine, struct flight *flight, struct near_entry *ne,
@@ -137,7 +160,7 @@ static bool take_nothing(struct engine *engine, struct flight *flight, struct ne
 	if (!ne || ne->trust == engine->trusts)
 		return false;
 	if (is_own(engine, ne))
-		return take_near(flight, ne, now_us);
+		return take_own(engine, flight, ne, now_us);
 	if (!giving_is_due(engine, ne, now_us)) {
 		entry_soft_expire(&ne->entry, now_us, flight->key.keyspace->policy->stale_us);
 		return false;
@@ -180,7 +203,7 @@ static bool take_answer(struct engine *engine, struct flight *flight, struct nea
 	bool confirmed = ne && ne->trust == engine->trusts;
 	ne = take_entry(engine, flight, ne, now_us);
 	if (is_own(engine, ne))
-		return take_near(flight, ne, now_us);
+		return take_own(engine, flight, ne, now_us);
 	const struct entry *entry = ne ? &ne->entry : &op->entry;
 	if (is_enough(flight, entry, now_us)) {
 		take_result(flight, entry, SOURCE_STORE, REASON_NONE);

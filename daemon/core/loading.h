@@ -36,5 +36,12 @@ static inline uint32_t loading_no_trust(const struct engine *engine)
 	return engine->trusts_broken - (engine->trusted ? 1 : 2);
 }
 
+/* The store answered the load, but gave no lease: the flight's result is what was built here the
+   last time that it gave none, if that is enough. */
+bool loading_keeps_own(struct engine *engine, struct flight *flight, int64_t now_us);
+
+/* The store gives leases: what was built here while it did not is vouched for by nobody. */
+void loading_end_own(struct engine *engine, struct flight *flight, int64_t now_us);
+
 /* Those who wait now may be satisfied by what there is by now: engine_wake lets each look once. */
 void loading_let_waiters_look(struct engine *engine, struct flight *flight);

@@ -28,8 +28,8 @@ struct build_record {
 	int key, node;
 	uint64_t life, token, fence;
 	bool away;
-	int64_t began_us, ran_us, ended_us; /* true time; 0: not yet */
-	int64_t read_us;                    /* what it read was the database's state then */
+	int64_t leased_us, began_us, ran_us, ended_us; /* true time; 0: not yet */
+	int64_t read_us; /* what it read was the database's state then */
 	uint64_t history;
 	int64_t error_us; /* how wrong that clock was */
 	bool over;

@@ -40,7 +40,7 @@ static void check_alone(struct judge *judge, const struct build_record *record)
 				   history->changes[history->changes_count - 1].at_us >=
 					   other->ended_us - POST_VALUES_US;
 		/* A pause may have cost it the lease, under which its failure is remembered. */
-		if (fleet->nodes[record->node].resumed_us >= other->began_us)
+		if (fleet->nodes[record->node].resumed_us >= other->leased_us - CLOCKS_US)
 			return;
 		if (other->outcome == BUILD_FAILED && now_us - other->ended_us < error_us - MS &&
 		    !invalidated &&
@@ -81,6 +81,7 @@ uint32_t judge_on_build(struct judge *judge, struct node *node, int key, const s
 		judge_grow(history->builds, history->builds_count, sizeof(*history->builds));
 	history->builds[history->builds_count++] = number;
 	struct build_record *record = &judge->builds[number];
+	int64_t now_us = judge->fleet->vtime.now_us;
 	*record = (struct build_record){ .key = key,
 					 .node = node->number,
 					 .life = node->life,
@@ -88,7 +89,9 @@ uint32_t judge_on_build(struct judge *judge, struct node *node, int key, const s
 					 .fence = flight->fence,
 					 .away = !build->lock_key,
 					 .unsettled = node->unsettled,
-					 .began_us = judge->fleet->vtime.now_us,
+					 .leased_us =
+						 now_us - (node_clock(node) - flight->leased_at_us),
+					 .began_us = now_us,
 					 .error_us = node_measure(node) };
 	trace(judge->fleet, "node=%d ev=build key=%s build=%u fence=%" PRIu64 " slot=%d away=%d",
 	      node->number, judge->fleet->scene.keys[key].bytes, number, flight->fence, build->slot,

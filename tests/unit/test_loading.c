@@ -433,6 +433,28 @@ Test(loading, once_the_store_takes_writes_again_our_own_is_built_anew)
 	cr_assert_eq(world.builds, 3);
 }
 
+/* The build ends when the store has been back for a while, and trust with it. */
+Test(loading, what_was_built_on_our_own_is_not_kept_from_a_store_that_is_back)
+{
+	distrust();
+	world.away = true;
+	world_get(&world, &a, "a");
+	world_run(&world, 50 * MS);
+	world.away = false;
+	trust();
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	world_get(&world, &b, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&b, "stale", "v1");
+	world_run(&world, SECOND);
+	world_get(&world, &again, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&again, "fresh", "v2");
+	cr_assert_eq(again.answer.reason, REASON_NONE);
+	cr_assert_eq(world.builds, 2);
+}
+
 /* After the store's clock has gone back, and the claim is gone. */
 Test(loading, a_dead_entry_is_not_taken_for_another_of_its_fence)
 {
