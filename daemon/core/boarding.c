@@ -127,7 +127,7 @@ void boarding_on_joined(struct engine *engine, struct flight *flight, uint32_t c
 void boarding_raise(struct engine *engine, struct batch *batch, enum priority priority)
 {
 	if (priority >= batch->priority || engine->permits.asking == &batch->link)
-		return; /* nothing is more urgent than the head that is asking already */
+		return; /* it is the head already; boarding_catch_up sees to the rest */
 	if (batch->state == BATCH_QUEUED) {
 		bulkhead_raise(&engine->bulkhead, &batch->ticket, batch->priority, priority);
 	} else if (batch->state == BATCH_PERMITTING) {
@@ -135,6 +135,12 @@ void boarding_raise(struct engine *engine, struct batch *batch, enum priority pr
 		permits_join(&engine->permits, &batch->link, priority);
 	}
 	batch->priority = priority;
+}
+
+void boarding_catch_up(struct engine *engine, struct batch *batch)
+{
+	list_foreach (&batch->members, node)
+		boarding_raise(engine, batch, container_of(node, struct flight, link)->priority);
 }
 
 void boarding_line_up(struct engine *engine, struct batch *batch)

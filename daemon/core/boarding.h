@@ -36,6 +36,9 @@ void boarding_on_joined(struct engine *engine, struct flight *flight, uint32_t c
 /* The flight has become more urgent: so is its batch. */
 void boarding_raise(struct engine *engine, struct batch *batch, enum priority priority);
 
+/* While it was asking for its permit it was not raised: now it is. */
+void boarding_catch_up(struct engine *engine, struct batch *batch);
+
 /* bulkhead_next let it in: its members are to take their leases. */
 void boarding_let_in(struct engine *engine, struct batch *batch, int64_t now_us);
 

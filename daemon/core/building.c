@@ -9,7 +9,10 @@
 #include "core/warming.h"
 
 enum {
-	PERMIT_REACH_US = 200 * 1000, /* how far ahead a permit may be booked */
+	/* How far ahead a permit may be booked: further where a crowd waits, so that no flood of
+	   keys that few want can keep a hot one from its build. */
+	PERMIT_REACH_US = 100 * 1000,
+	PERMIT_REACH_CROWD_US = 200 * 1000,
 	/* A build that is sent later after its permit's moment takes another's: of what the budget
 	   allows, a tenth is left free for such (store/redis.c, PERMIT_LATE_US, has the rest). */
 	BUILD_LATE_US = 50 * 1000,
@@ -39,13 +42,18 @@ static int64_t end_of(const struct batch *batch)
 	return end_us;
 }
 
+static int64_t reach_most(enum priority priority)
+{
+	return priority == PRIORITY_CROWD ? PERMIT_REACH_CROWD_US : PERMIT_REACH_US;
+}
+
 /* A permit that starts later would come too late, and be lost for everyone. */
 static int64_t reach_of(const struct batch *batch, int64_t now_us)
 {
-	int64_t left_us = end_of(batch) - now_us;
+	int64_t left_us = end_of(batch) - now_us, most_us = reach_most(batch->priority);
 	if (left_us <= 0 || batch_is_background(batch, now_us))
 		return 0;
-	return left_us < PERMIT_REACH_US ? left_us : PERMIT_REACH_US;
+	return left_us < most_us ? left_us : most_us;
 }
 
 /* A warming's has no members yet. */
@@ -160,8 +168,8 @@ void building_on_permitted(struct engine *engine, struct batch *batch, int64_t n
 	CHECK(batch->state == BATCH_PERMITTING && batch->calls > 0);
 	batch->calls--;
 	/* What a background flight is told says nothing of those who may book ahead. */
-	int64_t again =
-		op->reach_us < PERMIT_REACH_US && left < PERMIT_AGAIN_US ? PERMIT_AGAIN_US : left;
+	bool is_bound = op->reach_us < reach_most(engine->permits.asked);
+	int64_t again = is_bound && left < PERMIT_AGAIN_US ? PERMIT_AGAIN_US : left;
 	permits_answered(&engine->permits, retry && !op->background ? now_us + again : 0);
 	if (retry)
 		ENGINE_COUNT(engine, batch->keyspace, permits_denied);
@@ -178,8 +186,10 @@ void building_on_permitted(struct engine *engine, struct batch *batch, int64_t n
 	part(engine, batch, false, now_us);
 	bool empty = list_empty(&batch->members);
 	bool background = batch_is_background(batch, now_us);
-	if (retry && !background)
-		return; /* still at the head of its line */
+	if (retry && !background) {
+		boarding_catch_up(engine, batch); /* still in line, perhaps in a better one */
+		return;
+	}
 	if (granted && !empty && left <= 0) {
 		batch->start_us = now_us;
 		building_begin(engine, batch, now_us, effects);

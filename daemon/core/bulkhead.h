@@ -21,6 +21,7 @@
 
 /* X(NAME, name, what it is for), most urgent first */
 #define PRIORITY_MAP(X)                                                                            \
+	X(CROWD, crowd, "many wait for one build, or would if it came late")                       \
 	X(MISS, miss, "someone waits and has nothing")                                             \
 	X(REFRESH, refresh, "a stale entry, or a refresh call")                                    \
 	X(EARLY, early, "an entry that is still fresh")                                            \

@@ -544,5 +544,5 @@ bool course_can_advance(const struct engine *engine, int64_t now_us)
 	const struct permits *permits = &engine->permits;
 	return (bulkhead->queued > 0 && bulkhead->inside < bulkhead->limit) ||
 	       !list_empty(&engine->moving) || warming_can_advance(engine) ||
-	       (permits->waiting > 0 && !permits->asking && now_us >= permits->retry_at_us);
+	       (permits->waiting > 0 && !permits->asking && now_us >= permits_retry_at(permits));
 }

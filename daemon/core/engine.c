@@ -21,6 +21,10 @@
 
 enum { FLIGHTS_TABLE_SIZE = 1024, STOP_MAX = 64 };
 
+/* So many who wait for one build go before those who wait for one each; and so long may a turn
+   among others take. */
+enum { CROWD_LEAST = 8, CROWD_TURN_US = 1000 * 1000 };
+
 /* Between the flights of one request: they grow to twice as much, where it asks for what is not
    there yet to four times as much. */
 enum { REASK_FIRST_US = 20 * 1000, REASK_DOUBLINGS = 5, LACKING_DOUBLINGS = 8 };
@@ -166,6 +170,15 @@ struct near_entry *engine_near(struct engine *engine, const struct key *key)
 	return ne;
 }
 
+/* A stale entry that will be dead before a refresh has ended that waits its turn, and that many
+   will ask for meanwhile: they are as good as waiting. */
+static bool is_crowded(const struct near_entry *ne, int64_t now_us)
+{
+	int64_t delta_us = near_refresh_us(ne), span_us = now_us - ne->put_at_us;
+	return ne->entry.stale_until_us - now_us < 2 * delta_us + CROWD_TURN_US && span_us > 0 &&
+	       (double)ne->hits * (double)delta_us >= (double)CROWD_LEAST * (double)span_us;
+}
+
 /* All but the plainly fresh. */
 static enum engine_lookup lookup_slowly(struct engine *engine, const struct query *query,
 					struct near_entry *ne, int64_t now_us,
@@ -194,7 +207,9 @@ static enum engine_lookup lookup_slowly(struct engine *engine, const struct quer
 		return ENGINE_MISS;
 	answer_stale(ret_answer, entry, now_us, SOURCE_NEAR, stale_reason(ne));
 	engine->counters.hits_stale++;
-	return now_us < ne->retry_at_us ? ENGINE_HIT : ENGINE_HIT_REFRESH;
+	if (now_us < ne->retry_at_us)
+		return ENGINE_HIT;
+	return is_crowded(ne, now_us) ? ENGINE_HIT_CROWD : ENGINE_HIT_REFRESH;
 }
 
 enum engine_lookup engine_lookup(struct engine *engine, const struct query *query, int64_t now_us,
@@ -302,7 +317,9 @@ static void join(struct engine *engine, struct request *request, struct flight *
 		flight->last_deadline_us = request->deadline.at;
 	flight->awaited |= request->query.kind == QUERY_GET;
 	note_wants(flight, &request->query);
-	course_raise(engine, flight, priority_of(&request->query));
+	course_raise(engine, flight,
+		     flight->waiters.count < CROWD_LEAST ? priority_of(&request->query)
+							 : PRIORITY_CROWD);
 	boarding_on_joined(engine, flight, request->query.client);
 }
 
@@ -413,6 +430,7 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	if (!flight)
 		return;
 	note_wants(flight, refresh->query);
+	course_raise(engine, flight, refresh->priority);
 	course_hurry(engine, flight, now_us, effects);
 	if (refresh->again && flight->build_seq != 0) {
 		flight->again = true;
@@ -518,8 +536,8 @@ int64_t engine_next_at(const struct engine *engine)
 		if (heap_first(heaps[i]) && heap_first(heaps[i])->at < at)
 			at = heap_first(heaps[i])->at;
 	if (engine->permits.waiting > 0 && !engine->permits.asking &&
-	    engine->permits.retry_at_us < at)
-		at = engine->permits.retry_at_us;
+	    permits_retry_at(&engine->permits) < at)
+		at = permits_retry_at(&engine->permits);
 	return at;
 }
 

@@ -250,6 +250,7 @@ void engine_key(const struct engine *engine, struct keyspace *keyspace, const ch
 enum engine_lookup {
 	ENGINE_HIT,         /* ret_answer is the answer */
 	ENGINE_HIT_REFRESH, /* likewise, stale: a refresh is due */
+	ENGINE_HIT_CROWD,   /* likewise, and many will miss it before a refresh can end */
 	ENGINE_HIT_EARLY,   /* likewise, fresh: an early refresh is due */
 	ENGINE_MISS,        /* the near cache has no answer */
 };

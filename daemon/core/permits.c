@@ -31,10 +31,12 @@ void permits_leave(struct permits *permits, struct list_node *link, enum priorit
 
 struct list_node *permits_next(struct permits *permits, int64_t now_us)
 {
-	if (permits->asking || now_us < permits->retry_at_us)
+	if (permits->asking || now_us < permits_retry_at(permits))
 		return NULL;
-	for (int i = 0; i < PRIORITY_COUNT && !permits->asking; i++)
+	for (int i = 0; i < PRIORITY_COUNT && !permits->asking; i++) {
 		permits->asking = list_first(&permits->lines[i]);
+		permits->asked = (enum priority)i;
+	}
 	return permits->asking;
 }
 
@@ -42,7 +44,17 @@ void permits_answered(struct permits *permits, int64_t retry_at_us)
 {
 	CHECK(permits->asking);
 	permits->asking = NULL;
-	permits->retry_at_us = retry_at_us;
+	if (permits->asked == PRIORITY_CROWD)
+		permits->crowd_retry_at_us = retry_at_us;
+	/* What a crowd cannot have, others can't either; what it got says nothing of them. */
+	if (permits->asked != PRIORITY_CROWD || permits->retry_at_us < retry_at_us)
+		permits->retry_at_us = retry_at_us;
+}
+
+int64_t permits_retry_at(const struct permits *permits)
+{
+	return list_empty(&permits->lines[PRIORITY_CROWD]) ? permits->retry_at_us
+							   : permits->crowd_retry_at_us;
 }
 
 void permits_granted(struct permits *permits, int64_t now_us)
@@ -55,7 +67,7 @@ void permits_granted(struct permits *permits, int64_t now_us)
 
 int64_t permits_patience_us(const struct permits *permits, uint64_t before, int64_t now_us)
 {
-	int64_t wait = permits->retry_at_us - now_us;
+	int64_t wait = permits_retry_at(permits) - now_us;
 	if (permits->turn_us > 0 && before >= (uint64_t)(PATIENCE_MOST_US / permits->turn_us))
 		return PATIENCE_MOST_US;
 	if (wait < (int64_t)before * permits->turn_us)

@@ -157,13 +157,16 @@ static bool start_refresh(struct pump *pump, const struct query *query, enum pri
 }
 
 /* A hit that is due for a refresh starts none where one is under way: of that it wants nothing,
-   unless it is postponed. So all but the first of a stale key's hits are plain calls, too. */
-static void refresh_behind(struct pump *pump, const struct query *query, enum priority priority)
+   unless it is postponed, or less urgent than a crowd. So all but the first of a stale key's hits
+   are plain calls, too. */
+static void refresh_behind(struct pump *pump, const struct query *query, enum priority priority,
+			   int64_t patient_until_us)
 {
 	bool plain = query->kind == QUERY_GET && !query->has_min_version;
 	const struct flight *flight = plain ? engine_flight(pump->engine, &query->key) : NULL;
-	if (!flight || flight->is_postponed)
-		start_refresh(pump, query, priority, 0, false);
+	bool is_crowd = priority == PRIORITY_CROWD;
+	if (!flight || flight->is_postponed || (is_crowd && flight->priority != PRIORITY_CROWD))
+		start_refresh(pump, query, priority, patient_until_us, false);
 }
 
 /* wait_us 0: the answer is now what is at hand; the flight goes on as long as the keyspace's own
@@ -202,10 +205,14 @@ static enum lookup look_up(struct pump *pump, const struct query *query, int64_t
 	case ENGINE_HIT:
 		return LOOKUP_ANSWER;
 	case ENGINE_HIT_REFRESH:
-		refresh_behind(pump, query, PRIORITY_REFRESH);
+		refresh_behind(pump, query, PRIORITY_REFRESH, 0);
 		return LOOKUP_ANSWER;
 	case ENGINE_HIT_EARLY:
-		refresh_behind(pump, query, PRIORITY_EARLY);
+		refresh_behind(pump, query, PRIORITY_EARLY, 0);
+		return LOOKUP_ANSWER;
+	case ENGINE_HIT_CROWD:
+		refresh_behind(pump, query, PRIORITY_CROWD,
+			       now_us + query->key.keyspace->policy->wait_us);
 		return LOOKUP_ANSWER;
 	case ENGINE_MISS:
 		break;

@@ -84,8 +84,15 @@ void tenure_on_renewed(struct engine *engine, struct flight *flight, int64_t now
 	flight->renewing = false;
 	if (flight->floor < op->floor)
 		flight->floor = op->floor;
-	if (op->token != flight->token)
-		return; /* of a lease that has been given back since */
+	if (op->token != flight->token) {
+		/* Of a lease that has been given back since: the new one's renewals waited for it.
+		 */
+		if (flight->renewal.in_heap) {
+			heap_remove(&engine->renewals, &flight->renewal);
+			heap_insert(&engine->renewals, &flight->renewal, 0);
+		}
+		return;
+	}
 	if (op->outcome == STORE_REFUSED) {
 		ENGINE_COUNT(engine, flight->key.keyspace, leases_lost);
 		flight->lease_ends_us = now_us;

@@ -81,6 +81,7 @@ static bool is_plain(const struct hot *hot, const struct told *told)
 	case ENGINE_HIT_REFRESH:
 		return told->flying;
 	case ENGINE_HIT_EARLY:
+	case ENGINE_HIT_CROWD:
 		return false;
 	case ENGINE_MISS:
 		return hot->waiting >= HOT_WAITING_MAX;

@@ -49,9 +49,13 @@ void judge_on_astray(struct judge *judge, int key, uint64_t token)
 		return; /* a lease of it is known as hindered */
 	*place = token;
 	history->astray_count++;
-	struct lease *lease = judge_lease_of(history, token);
-	if (lease)
-		lease->hindered = true;
+	struct lease *lease = judge_lease_of(history, token), *last = last_lease(history);
+	if (!lease)
+		return;
+	lease->hindered = true;
+	/* The same flight's next lease is not renewed before that is known. */
+	if (last->node == lease->node)
+		last->hindered = true;
 }
 
 void judge_on_hindered(struct judge *judge, int node)

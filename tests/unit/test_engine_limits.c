@@ -35,11 +35,11 @@ Test(engine_limits, no_second_has_more_builds_than_the_budget)
 	world_close(&world);
 }
 
-/* The first permit comes at once, the moment of the next one 100 ms later. */
+/* The first permit comes at once, the moment of the next one 93 ms later. */
 Test(engine_limits, after_a_pause_a_permit_whose_moment_is_over_is_not_used)
 {
 	world_defaults(&world);
-	world.store_limits.budget_per_s = 10;
+	world.store_limits.budget_per_s = 12;
 	world_open(&world);
 	ask_key(0, 0);
 	ask_key(1, 1);
@@ -54,6 +54,84 @@ Test(engine_limits, after_a_pause_a_permit_whose_moment_is_over_is_not_used)
 	cr_assert_eq(clients[1].answer.status, STATUS_OK);
 	cr_assert_eq(world.engine->counters.retries_late, 1);
 	cr_assert_eq(world.engine->counters.leases_asked, 2, "the lease was kept");
+	world_close(&world);
+}
+
+enum { CROWD = 8 };
+
+/* Of so many clients from `first` on, for the one key. */
+static void ask_as_crowd(int first)
+{
+	for (int i = 0; i < CROWD; i++)
+		world_get(&world, &clients[first + i], "hot");
+}
+
+Test(engine_limits, a_crowd_goes_before_those_who_wait_for_a_key_each)
+{
+	world_defaults(&world);
+	world.limits.concurrency = world.store_limits.concurrency = 40;
+	world.store_limits.budget_per_s = 10;
+	world.policy.wait_us = 20 * SECOND;
+	world_open(&world);
+	for (int i = 0; i < 100; i++)
+		ask_key(i, i);
+	world_run(&world, 2 * SECOND);
+	int builds = world.builds;
+	ask_as_crowd(100);
+	while (!clients[100].answered)
+		world_run(&world, 10 * MS);
+	cr_assert_eq(clients[100].answer.status, STATUS_OK);
+	cr_assert_leq(world.builds - builds, 5, "after %d others", world.builds - builds);
+	world_close(&world);
+}
+
+Test(engine_limits, a_crowd_books_ahead_of_what_other_hosts_take)
+{
+	world_defaults(&world);
+	world.limits.concurrency = world.store_limits.concurrency = 1000;
+	world.store_limits.budget_per_s = 200;
+	world_open(&world);
+	const int64_t ahead_us = 110 * MS; /* they are many: one always asks in time */
+	world_rival_permits(&world, ahead_us);
+	ask_as_crowd(0);
+	ask_key(CROWD, 1);
+	for (int i = 0; i < 500; i++) {
+		world_rival_permits(&world, ahead_us);
+		world_run(&world, MS);
+	}
+	cr_assert_eq(clients[0].answer.status, STATUS_OK);
+	cr_assert(clients[0].answered);
+	cr_assert_not(clients[CROWD].answered, "there was a permit left: the test shows nothing");
+	world_run(&world, 2 * SECOND);
+	world_close(&world);
+}
+
+/* Random keys take all there is of the budget, and more. */
+Test(engine_limits, a_key_that_many_read_is_refreshed_before_it_is_dead_whatever_others_miss)
+{
+	enum { FLOOD = 300 };
+	struct client *reader = &clients[FLOOD];
+	world_defaults(&world);
+	world.limits.concurrency = world.store_limits.concurrency = 40;
+	world.store_limits.budget_per_s = 10;
+	world.policy.fresh_us = 2 * SECOND;
+	world.policy.stale_us = 3 * SECOND;
+	world.policy.wait_us = 5 * SECOND;
+	world_open(&world);
+	world_get(&world, reader, "hot");
+	world_run(&world, 2 * SECOND);
+	for (int i = 0; i < 1000; i++) {
+		if (i % 4 == 0 && i / 4 < FLOOD)
+			ask_key(i / 4, i / 4);
+		world_get(&world, reader, "hot");
+		cr_assert(reader->answered, "dead after %d ms", i * 10);
+		world_run(&world, 10 * MS);
+	}
+	int refused = 0;
+	for (int i = 0; i < 250; i++)
+		refused += clients[i].answered && clients[i].answer.status != STATUS_OK;
+	cr_assert_gt(refused, 50, "there was room for all: the test shows nothing");
+	world_run(&world, 6 * SECOND);
 	world_close(&world);
 }
 

@@ -38,6 +38,31 @@ Test(permits, who_is_told_to_retry_lets_the_whole_line_wait)
 	cr_assert_eq(permits_next(&permits, 100), &urgent);
 }
 
+/* It may book further ahead than those who were told to wait. */
+Test(permits, a_crowd_does_not_wait_with_the_line)
+{
+	cr_assert_eq(permits_next(&permits, 10), &first);
+	permits_answered(&permits, 100);
+	permits_join(&permits, &urgent, PRIORITY_CROWD);
+	cr_assert_eq(permits_retry_at(&permits), 0);
+	cr_assert_eq(permits_next(&permits, 10), &urgent);
+	permits_answered(&permits, 0);
+	permits_leave(&permits, &urgent, PRIORITY_CROWD);
+	cr_assert_eq(permits_retry_at(&permits), 100, "what it got says nothing of the others");
+	cr_assert_null(permits_next(&permits, 99));
+}
+
+Test(permits, what_a_crowd_cannot_have_nobody_asks_for)
+{
+	permits_join(&permits, &urgent, PRIORITY_CROWD);
+	cr_assert_eq(permits_next(&permits, 10), &urgent);
+	permits_answered(&permits, 100);
+	cr_assert_null(permits_next(&permits, 99));
+	permits_leave(&permits, &urgent, PRIORITY_CROWD);
+	cr_assert_null(permits_next(&permits, 99));
+	cr_assert_eq(permits_next(&permits, 100), &first);
+}
+
 Test(permits, patience_goes_by_how_fast_the_line_moved)
 {
 	const int64_t SECOND = 1000000;

@@ -251,6 +251,25 @@ void world_rival_releases(struct world *world, const char *arg)
 	rival(world, STORE_RELEASE, arg);
 }
 
+void world_rival_permits(struct world *world, int64_t reach_us)
+{
+	struct store memory = memory_store_iface(world->memory);
+	struct store_op op = { .outcome = STORE_DONE };
+	static uint64_t token = 1 << 20;
+	while (op.outcome == STORE_DONE) {
+		bool done = false;
+		op = (struct store_op){ .verb = STORE_PERMIT,
+					.token = ++token,
+					.length_us = SECOND,
+					.reach_us = reach_us,
+					.route = &done,
+					.done = on_rival_done };
+		memory.submit(memory.impl, &op);
+		while (!done)
+			world_run(world, 0);
+	}
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 void world_defaults(struct world *world)

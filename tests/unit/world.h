@@ -114,6 +114,8 @@ void world_answer_renewal(struct world *world);
 /* Another daemon takes the key's lease, or gives it back. */
 void world_rival_leases(struct world *world, const char *arg);
 void world_rival_releases(struct world *world, const char *arg);
+/* Other hosts take all permits that reach no further ahead. */
+void world_rival_permits(struct world *world, int64_t reach_us);
 
 /* Lets everything happen that is due up to `for_us` from now. */
 void world_run(struct world *world, int64_t for_us);
