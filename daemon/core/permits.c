@@ -53,8 +53,8 @@ void permits_answered(struct permits *permits, int64_t retry_at_us)
 
 int64_t permits_retry_at(const struct permits *permits)
 {
-	return list_empty(&permits->lines[PRIORITY_CROWD]) ? permits->retry_at_us
-							   : permits->crowd_retry_at_us;
+	bool is_crowd = !list_empty(&permits->lines[PRIORITY_CROWD]);
+	return is_crowd ? permits->crowd_retry_at_us : permits->retry_at_us;
 }
 
 void permits_granted(struct permits *permits, int64_t now_us)
