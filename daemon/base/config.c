@@ -1,319 +1,16 @@
-/* The keys of the configuration, and the checks of their values. */
-#include "base/config_schema.h"
-
+/* The keys of the configuration. */
 #include <assert.h>
-#include <ctype.h>
-#include <grp.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "base/config_access.h"
-#include "base/endpoint.h"
+#include "base/config_checks.h"
+#include "base/config_schema.h"
 #include "base/limits.h"
-#include "base/schema_value.h"
-#include "base/store_url.h"
 
 #define LONGEST    (3650 * UNITS_DAY)
 #define WAIT_MAX   (WAIT_MS_MAX * UNITS_MS)
 #define JITTER_MAX (UNITS_PERCENT_ONE / 2)
 
 static_assert(LONGEST < INT64_MAX / 4, "fresh with its jitter, plus stale, plus now, fits");
-
-/* ---- checks of one value --------------------------------------------------------------------- */
-
-/* A value as it may be shown. */
-static struct schema_snippet shown(const char *text)
-{
-	return schema_snippet(text, strlen(text));
-}
-
-static bool check_socket(const struct scope *scope, const struct field *field, void *value)
-{
-	const char *path = *(char **)value;
-	const char *fault = NULL;
-	if (path[0] != '/')
-		fault = "is not absolute";
-	else if (path[strlen(path) - 1] == '/')
-		fault = "names a directory";
-	if (fault)
-		scope_error(scope, field->name, "%s %s; expected %s", shown(path).text, fault,
-			    field->form);
-	return !fault;
-}
-
-static bool check_mode(const struct scope *scope, const struct field *field, void *value)
-{
-	unsigned mode = *(unsigned *)value;
-	if ((mode & 0222) == 0) {
-		scope_error(scope, field->name,
-			    "%04o lets nobody connect; expected write permission for somebody",
-			    mode);
-		return false;
-	}
-	if (mode & 0002)
-		scope_warning(scope, field->name, "%04o lets every user of this host connect",
-			      mode);
-	return true;
-}
-
-static bool check_group(const struct scope *scope, const struct field *field, void *value)
-{
-	const char *group = *(char **)value;
-	if (getgrnam(group))
-		return true;
-	scope_error(scope, field->name, "there is no group %s; expected %s", shown(group).text,
-		    field->form);
-	return false;
-}
-
-static bool check_store_url(const struct scope *scope, const struct field *field, void *value)
-{
-	struct store_url url;
-	const char *why = store_url_parse(*(char **)value, &url);
-	if (why)
-		scope_error(scope, field->name, "%s; expected %s", why, field->form);
-	return !why;
-}
-
-static bool check_endpoint(const struct scope *scope, const struct field *field, void *value)
-{
-	const char *text = *(char **)value;
-	struct endpoint endpoint;
-	const char *why = endpoint_parse(text, &endpoint);
-	if (why)
-		scope_error(scope, field->name, "%s %s; expected %s", shown(text).text, why,
-			    field->form);
-	else if (!endpoint.loopback)
-		scope_warning(scope, field->name, "%s can be read by other hosts",
-			      shown(text).text);
-	return !why;
-}
-
-static bool check_state_dir(const struct scope *scope, const struct field *field, void *value)
-{
-	const char *path = *(char **)value;
-	struct stat info;
-	if (path[0] == '/' && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-		return true;
-	scope_error(scope, field->name, "%s is not a folder that exists; expected %s",
-		    shown(path).text, field->form);
-	return false;
-}
-
-static bool check_path(const struct scope *scope, const struct field *field, void *value)
-{
-	const char *path = *(char **)value;
-	if (path[0] == '/')
-		return true;
-	scope_error(scope, field->name, "%s is not absolute; expected %s", shown(path).text,
-		    field->form);
-	return false;
-}
-
-static bool check_name(const struct scope *scope, const struct field *field, void *value)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789_.-";
-	const char *name = *(char **)value;
-	if (name[strspn(name, allowed)] == '\0')
-		return true;
-	scope_error(scope, field->name, "%s has other characters; expected %s", shown(name).text,
-		    field->form);
-	return false;
-}
-
-/* The query is going to stand inside another one: it ends without its semicolon. */
-static bool check_query(const struct scope *scope, const struct field *field, void *value)
-{
-	char *query = *(char **)value;
-	size_t len = strlen(query);
-	while (len > 0 && (isspace((unsigned char)query[len - 1]) || query[len - 1] == ';'))
-		len--;
-	query[len] = '\0';
-	if (len == 0)
-		scope_error(scope, field->name, "is empty; expected %s", field->form);
-	return len > 0;
-}
-
-/* ---- checks of a whole part ------------------------------------------------------------------ */
-
-static void check_limits(const struct scope *scope, void *object)
-{
-	struct limits_policy *limits = object;
-	if (!scope_written(scope, "connections_per_user"))
-		limits->connections_per_user = limits->connections;
-	if (!scope_written(scope, "requests_per_user"))
-		limits->requests_per_user = limits->requests;
-	if (limits->requests_per_connection <= limits->requests)
-		return;
-	if (scope_written(scope, "requests_per_connection"))
-		scope_error(scope, "requests_per_connection",
-			    "%d is more than all connections together may have; "
-			    "expected at most requests (%d)",
-			    limits->requests_per_connection, limits->requests);
-	else
-		limits->requests_per_connection = limits->requests;
-}
-
-static void check_unique(const struct scope *scope, const struct config *config,
-			 const struct policy *policy)
-{
-	for (size_t i = 0; i < scope->index; i++) {
-		const struct policy *other = &config->keyspaces[i];
-		if (other->name && strcmp(other->name, policy->name) == 0) {
-			scope_error(
-				scope, "name",
-				"\"%s\" is the keyspace on line %d already; expected another name",
-				policy->name, other->line);
-			return;
-		}
-	}
-}
-
-/* Not an error: a usual build may take much less than it is allowed to. */
-static void check_life(const struct scope *scope, const struct policy *policy)
-{
-	char life[UNITS_TEXT_MAX];
-	char build[UNITS_TEXT_MAX];
-	int64_t life_us = policy->fresh_us + policy->stale_us;
-	if (life_us < policy->build_timeout_us)
-		scope_warning(scope, "fresh",
-			      "a value lives %s with stale, counted from the start of a build that "
-			      "may take %s; expected a longer life, or a shorter build_timeout",
-			      units_format(UNIT_DURATION, life_us, life),
-			      units_format(UNIT_DURATION, policy->build_timeout_us, build));
-}
-
-static void check_keyspace(const struct scope *scope, void *object)
-{
-	struct policy *policy = object;
-	const struct config *config = scope->root;
-	policy->line = scope->place.line;
-	policy->home = &((struct config *)scope->root)->home;
-	if (!scope_written(scope, "build_timeout") || !scope_good(scope, "build_timeout"))
-		policy->build_timeout_us = config->origin.build_timeout_us;
-	if (scope_good(scope, "name"))
-		check_unique(scope, config, policy);
-	if (scope_good(scope, "fresh"))
-		check_life(scope, policy);
-	if (policy->batch.query && policy->wait_us > 0 &&
-	    policy->batch.linger_us >= policy->wait_us)
-		scope_warning(
-			scope, "batch",
-			"lingers for as long as requests wait: who asks for a cold key is told "
-			"so, and it is built for the next; expected a linger below wait");
-}
-
-static void check_plan(const struct scope *scope, void *object)
-{
-	struct warm_policy *plan = object;
-	const struct config *config = scope->root;
-	plan->line = scope->place.line;
-	for (size_t i = 0; i < scope->index && scope_good(scope, "name"); i++) {
-		const struct warm_policy *other = &config->warm[i];
-		if (other->name && strcmp(other->name, plan->name) == 0) {
-			scope_error(scope, "name",
-				    "\"%s\" is the plan on line %d already; expected another name",
-				    plan->name, other->line);
-			break;
-		}
-	}
-	static const char *const sources[] = { "query", "file", "keyspace" };
-	const char *source = NULL;
-	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {
-		if (!scope_written(scope, sources[i]))
-			continue;
-		if (source)
-			scope_error(scope, sources[i],
-				    "is one source too many; expected query, file or keyspace");
-		source = sources[i];
-	}
-	if (!source)
-		scope_error(scope, "query",
-			    "is missing; expected query, file or keyspace, for the keys");
-	if (scope_written(scope, "timeout") && !scope_written(scope, "query"))
-		scope_error(scope, "timeout", "has no effect: it is for query");
-	if (scope_good(scope, "rate") && plan->rate_per_s > config->origin.budget_per_s)
-		scope_warning(scope, "rate",
-			      "is more than origin.budget, which holds all the same");
-}
-
-static bool has_plan(const struct config *config, const char *name)
-{
-	for (size_t i = 0; i < config->warm_count; i++)
-		if (config->warm[i].name && strcmp(config->warm[i].name, name) == 0)
-			return true;
-	return false;
-}
-
-static bool has_keyspace(const struct config *config, const char *name)
-{
-	for (size_t i = 0; i < config->keyspaces_count; i++)
-		if (config->keyspaces[i].name && strcmp(config->keyspaces[i].name, name) == 0)
-			return true;
-	return false;
-}
-
-static void check_warm(const struct scope *scope, const struct config *config)
-{
-	bool spools = false;
-	for (size_t i = 0; i < config->warm_count; i++) {
-		const struct warm_policy *plan = &config->warm[i];
-		spools |= plan->query || plan->file;
-		if (plan->keyspace && !has_keyspace(config, plan->keyspace))
-			scope_error(scope, "warm",
-				    "there is no keyspace %s, for the plan on line %d",
-				    shown(plan->keyspace).text, plan->line);
-	}
-	if (spools && !scope_written(scope, "state_dir"))
-		scope_error(scope, "warm",
-			    "has nowhere to keep the keys; expected state_dir besides");
-	if (config->ready.plan && (scope_good(scope, "warm") || !scope_written(scope, "warm")) &&
-	    !has_plan(config, config->ready.plan))
-		scope_error(scope, "ready_after_warm",
-			    "there is no plan %s; expected the name of one of warm",
-			    shown(config->ready.plan).text);
-}
-
-static void check_config(const struct scope *scope, void *object)
-{
-	const struct config *config = object;
-	if (config->store_password_file && config->store_url &&
-	    strcmp(config->store_url, "none") == 0)
-		scope_error(scope, "store", "password_file goes with a Redis; store.url is none");
-	if (config->store_url && config->origin.fleet > 1 && strcmp(config->store_url, "none") == 0)
-		scope_error(
-			scope, "origin",
-			"fleet is %d, but with store.url \"none\" nothing is shared; expected 1",
-			config->origin.fleet);
-	check_warm(scope, config);
-	bool follows = false;
-	for (size_t i = 0; i < config->keyspaces_count; i++)
-		follows |= config->keyspaces[i].on_change != ON_CHANGE_IGNORE;
-	if (scope_written(scope, "feed") && scope_good(scope, "keyspaces") && !follows)
-		scope_error(
-			scope, "feed",
-			"has no effect: no keyspace says what a change does; expected on_change "
-			"in one of them");
-	if (config->origin.standby && follows && !config->feed.dsn)
-		scope_error(scope, "origin",
-			    "standby is true, and a standby has no log of changes to be read; "
-			    "expected feed.dsn, which reaches its primary");
-	if (config->origin.standby && follows && config->store_url &&
-	    strcmp(config->store_url, "none") == 0)
-		scope_error(scope, "origin",
-			    "standby is true, but with store.url \"none\" nothing keeps what a "
-			    "build of a standby must have seen; expected a Redis");
-	if (scope_good(scope, "keyspaces") && follows && config->origin.pooler && !config->feed.dsn)
-		scope_error(scope, "origin",
-			    "has a pooler, which passes no word of changes on, and a keyspace has "
-			    "on_change; expected a feed.dsn that leads to PostgreSQL itself");
-	if (scope_good(scope, "keyspaces") && config->keyspaces_count == 0)
-		scope_warning(scope, "keyspaces",
-			      "is empty: every request will be answered with unknown_keyspace");
-}
-
-/* ---- the keys -------------------------------------------------------------------------------- */
 
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 static const char *const key_forms[] = { "plain", "hashed", NULL };
@@ -324,11 +21,13 @@ static const char *const on_changes[] = { "ignore", "refresh", "expire", "invali
 static const struct field listen_fields[] = {
 	TEXT("socket", listen_policy, socket, DEFAULT("/run/segar/segard.sock"),
 	     RANGE(1, SOCKET_PATH_MAX), FORM("an absolute path of at most 107 bytes"),
-	     CHECKED_BY(check_socket), HELP("The Unix socket on which applications connect.")),
-	MODE("mode", listen_policy, mode, DEFAULT("0660"), CHECKED_BY(check_mode),
+	     CHECKED_BY(config_check_socket),
+	     HELP("The Unix socket on which applications connect.")),
+	MODE("mode", listen_policy, mode, DEFAULT("0660"), CHECKED_BY(config_check_mode),
 	     HELP("The socket's permissions. Who may write to it may connect.")),
 	TEXT("group", listen_policy, group, RANGE(1, 64), FORM("the name of a group of this host"),
-	     CHECKED_BY(check_group), HELP("The socket's group; without it, the daemon's own.")),
+	     CHECKED_BY(config_check_group),
+	     HELP("The socket's group; without it, the daemon's own.")),
 	DURATION("poll_before_sleep", listen_policy, poll_us, DEFAULT("0ms"),
 		 RANGE(0, 10 * UNITS_MS),
 		 HELP("How long the daemon looks for more requests after the last ones before it "
@@ -341,7 +40,7 @@ static const struct schema listen_schema = SCHEMA(listen_fields, listen_policy, 
 static const struct field store_fields[] = {
 	TEXT("url", config, store_url, DEFAULT("none"), RANGE(1, 2048),
 	     FORM("none, redis://[[user:]password@]host[:port][/db] or unix:///path[?db=N]"),
-	     SECRET, CHECKED_BY(check_store_url),
+	     SECRET, CHECKED_BY(config_check_store_url),
 	     HELP("The Redis that the fleet shares. `none`: this host stands alone.")),
 	TEXT("password_file", config, store_password_file, RANGE(1, 4096), FORM("a file's name"),
 	     HELP("The file whose first line is Redis' password; a name without `/` is one of the "
@@ -431,7 +130,7 @@ static const struct schema log_schema = SCHEMA(log_fields, config, NULL);
 
 static const struct field metrics_fields[] = {
 	TEXT("listen", config, metrics_listen, RANGE(1, 256),
-	     FORM("127.0.0.1:9633, [::1]:9633 or unix:/path"), CHECKED_BY(check_endpoint),
+	     FORM("127.0.0.1:9633, [::1]:9633 or unix:/path"), CHECKED_BY(config_check_endpoint),
 	     HELP("Where Prometheus reads the daemon's metrics, by HTTP, at /metrics; without it, "
 		  "nowhere. Who can connect there may read them.")),
 };
@@ -454,11 +153,13 @@ static const struct field limits_fields[] = {
 	COUNT("queue", limits_policy, queue, LIVE, DEFAULT("10000"), RANGE(1, QUEUE_CEILING),
 	      HELP("Refreshes that wait for the origin at once, for each priority.")),
 };
-static const struct schema limits_schema = SCHEMA(limits_fields, limits_policy, check_limits);
+static const struct schema limits_schema =
+	SCHEMA(limits_fields, limits_policy, config_check_limits);
 
 static const struct field batch_fields[] = {
 	TEXT("query", batch_policy, query, REQUIRED, RANGE(1, QUERY_BYTES_MAX),
-	     FORM("an SQL query with columns \"key\" and \"value\""), CHECKED_BY(check_query),
+	     FORM("an SQL query with columns \"key\" and \"value\""),
+	     CHECKED_BY(config_check_query),
 	     HELP("SQL that takes the array of the keys' arguments as $1, as in `WHERE id = "
 		  "ANY($1)`, "
 		  "and returns at most one row for each: with the argument in the column `key`, "
@@ -474,10 +175,10 @@ static const struct schema batch_schema = SCHEMA(batch_fields, batch_policy, NUL
 
 static const struct field keyspace_fields[] = {
 	TEXT("name", policy, name, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
-	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECKED_BY(check_name),
+	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECKED_BY(config_check_name),
 	     HELP("The first part of each key: `name:argument`.")),
 	TEXT("query", policy, query, REQUIRED, RANGE(1, QUERY_BYTES_MAX),
-	     FORM("an SQL query with a column \"value\""), CHECKED_BY(check_query),
+	     FORM("an SQL query with a column \"value\""), CHECKED_BY(config_check_query),
 	     HELP("What builds a value: SQL that returns at most one row, with the key's arguments "
 		  "as $1, $2 and on. The column `value` is served, `version` orders it.")),
 	BOOL("single_row", policy, single_row, DEFAULT("false"),
@@ -534,18 +235,18 @@ static const struct field keyspace_fields[] = {
 		 "close "
 		 "together become one statement, and take one of the origin's budget.")),
 };
-const struct schema config_keyspace_schema = SCHEMA(keyspace_fields, policy, check_keyspace);
+const struct schema config_keyspace_schema = SCHEMA(keyspace_fields, policy, config_check_keyspace);
 
 static const struct field warm_fields[] = {
 	TEXT("name", warm_policy, name, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
-	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECKED_BY(check_name),
+	     FORM("1 to 64 of A-Z a-z 0-9 _ . -"), CHECKED_BY(config_check_name),
 	     HELP("What `segarctl warm` and `segar-warm@NAME.service` call it by.")),
 	TEXT("query", warm_policy, query, RANGE(1, QUERY_BYTES_MAX),
-	     FORM("an SQL query with one column, the key"), CHECKED_BY(check_query),
+	     FORM("an SQL query with one column, the key"), CHECKED_BY(config_check_query),
 	     HELP("SQL whose rows are the keys, as in `SELECT 'product_config:' || id FROM …`; the "
 		  "first are warmed first. It is run once, by one daemon, beside origin.budget.")),
 	TEXT("file", warm_policy, file, RANGE(1, 4000), FORM("an absolute path"),
-	     CHECKED_BY(check_path),
+	     CHECKED_BY(config_check_path),
 	     HELP("A file with a key a line, instead of `query`: on each host, the same. Empty "
 		  "lines "
 		  "and those that begin with # are none.")),
@@ -562,7 +263,7 @@ static const struct field warm_fields[] = {
 	DURATION("timeout", warm_policy, timeout_us, DEFAULT("10m"), RANGE(UNITS_SECOND, UNITS_DAY),
 		 HELP("How long `query` may take.")),
 };
-static const struct schema warm_schema = SCHEMA(warm_fields, warm_policy, check_plan);
+static const struct schema warm_schema = SCHEMA(warm_fields, warm_policy, config_check_plan);
 
 static const struct field ready_fields[] = {
 	TEXT("plan", ready_policy, plan, REQUIRED, RANGE(1, KEYSPACE_NAME_MAX),
@@ -592,7 +293,7 @@ static const struct field config_fields[] = {
 	     REQUIRED, RANGE(0, KEYSPACES_MAX),
 	     HELP("The families of keys: a query and its policy each.")),
 	TEXT("state_dir", config, state_dir, RANGE(1, 4000), FORM("an absolute path"),
-	     CHECKED_BY(check_state_dir),
+	     CHECKED_BY(config_check_state_dir),
 	     HELP("Where the daemon keeps its place in the fleet and its hot keys, so that it "
 		  "finds "
 		  "them again after a restart, and the keys of warm-ups; without it, it asks for a "
@@ -608,4 +309,4 @@ static const struct field config_fields[] = {
 	     HELP("Who may do what: a process may do what one of the rules for its user or its "
 		  "groups allows. Without rules, everyone who can connect may do everything.")),
 };
-const struct schema config_schema = SCHEMA(config_fields, config, check_config);
+const struct schema config_schema = SCHEMA(config_fields, config, config_check_whole);
