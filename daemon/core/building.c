@@ -14,7 +14,7 @@ enum {
 	PERMIT_REACH_US = 100 * 1000,
 	PERMIT_REACH_CROWD_US = 200 * 1000,
 	/* A build that is sent later after its permit's moment takes another's: of what the budget
-	   allows, a tenth is left free for such (store/redis.c, PERMIT_LATE_US, has the rest). */
+	   allows, a tenth is left free for such (store/errand.c, PERMIT_LATE_US, has the rest). */
 	BUILD_LATE_US = 50 * 1000,
 	PERMIT_AGAIN_US = 5 * 1000, /* a reach that ends with a deadline shrinks as fast as the
 				       permit comes nearer: it is asked no sooner again */

@@ -432,7 +432,7 @@ static void pulse_on_timer(uv_timer_t *timer)
 		pulse_beat(redis, redis_local_us());
 	else if (redis->pulse.place_held_back && redis->control.state == LINK_GREETING)
 		greet_place(redis);
-	redis_go_on(redis);
+	errands_go_on(redis);
 }
 
 void pulse_down(struct redis_store *redis)

@@ -1,6 +1,7 @@
 /* The parts of a struct redis_store, for the files that work on them:
  *
- *   redis.c     operations: where each goes, and what becomes of it; birth and end
+ *   redis.c     birth and end, the links, the turn in which answers are told
+ *   errand.c    operations: where each goes, and what becomes of it
  *   verbs.c     operations as scripts' arguments, and replies as answers
  *   pulse.c     what the daemon asks for itself: time, place, trust, amends
  *   news.c      what the fleet publishes
@@ -144,8 +145,9 @@ void redis_note_error(struct redis_store *redis, const char *what, enum store_er
 /* A save was refused, being of an origin that is not the fleet's. */
 void redis_note_foreign(struct redis_store *redis);
 
-/* redis.c: the links that wait may go on. */
-void redis_go_on(struct redis_store *redis);
+/* errand.c */
+void errand_submit(void *impl, struct store_op *op); /* as core/store.h has it */
+void errands_go_on(struct redis_store *redis);       /* those that wait for a link, if they may */
 
 /* verbs.c */
 enum script_name verb_script(const struct errand *errand);

@@ -1,12 +1,12 @@
 /* Operations: what the daemon makes of them on their way out, of their answers, and without one. As
- * in store/redis.c and store/verbs.c.
+ * in store/errand.c and store/verbs.c.
  */
 #include "base/check.h"
 #include "fleet.h"
 #include "moments.h"
 #include "post.h"
 
-enum { PERMIT_LATE_US = 50 * MS }; /* as in store/redis.c */
+enum { PERMIT_LATE_US = 50 * MS }; /* as in store/errand.c */
 
 void post_op_fail(struct post *post, struct store_op *op, enum store_error error)
 {

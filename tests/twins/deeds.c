@@ -10,7 +10,7 @@
 #include "wire.h"
 
 enum {
-	PERMIT_LATE_US = 50 * MS, /* as in store/redis.c */
+	PERMIT_LATE_US = 50 * MS, /* as in store/errand.c */
 };
 
 /* ---- answers ----------------------------------------------------------------------------- */
