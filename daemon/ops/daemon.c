@@ -8,68 +8,19 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "base/check.h"
 #include "base/log.h"
-#include "core/pump.h"
 #include "ops/check.h"
-#include "ops/examination.h"
-#include "ops/follower.h"
-#include "ops/hot_keys.h"
-#include "ops/metrics.h"
+#include "ops/daemon_state.h"
 #include "ops/regeneration.h"
-#include "ops/reload.h"
 #include "ops/service.h"
-#include "ops/stats.h"
-#include "ops/status.h"
-#include "ops/stores.h"
 #include "ops/takeover.h"
-#include "ops/warmup.h"
-#include "origin/pool.h"
-#include "rpc/server.h"
 
 enum {
-	DRAIN_MS = 5000,  /* for waiting requests, after SIGTERM */
-	SEND_MS = 1000,   /* then for the refusals of those that still wait */
 	STATUS_MS = 2000, /* between two looks at the status line */
-	SIGNALS = 3,
 	WHY_MAX = 512,
 	DESCRIPTORS_USUAL = 1024,
-};
-
-struct daemon {
-	const struct config *first;  /* borrowed: parts keep what no reload changes from it */
-	struct config *later;        /* owned: of the last reload; NULL: there was none */
-	const struct config *config; /* the one of these that is in force */
-	int64_t loaded_at_s;         /* since 1970 */
-	uint64_t reloads, reloads_refused;
-	long descriptors; /* that may be open */
-	uv_loop_t loop;
-	uv_timer_t timer; /* pump_turn */
-	uv_timer_t drain; /* then what still waits is told that the daemon stops */
-	uv_timer_t watchdog;
-	uv_timer_t status_timer; /* say_status */
-	uv_signal_t signals[SIGNALS];
-	struct reload reload;
-	struct examination examination;
-	struct stores stores;
-	struct pool *pool;
-	struct engine *engine;
-	struct pump pump;
-	struct follower follower;
-	struct warmup warmup;
-	uint64_t warm_token;
-	struct hot_keys hot_keys;
-	struct server server;
-	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
-	struct metrics metrics;
-	bool serving; /* the server is open */
-	bool pump_stopped;
-	char status[STATUS_LINE_MAX]; /* as last told */
-	struct limits_policy limits;  /* the configuration's, as far as the system allows */
-	bool stopping;
-	int code; /* to exit with */
 };
 
 /* ---- the pump's host --------------------------------------------------------------------- */
@@ -98,91 +49,6 @@ static void host_wake_at(void *impl, int64_t at_us)
 	if (in_ms > 0)
 		uv_update_time(&daemon->loop);
 	uv_timer_start(&daemon->timer, on_timer, in_ms, 0);
-}
-
-static void on_pool_closed(struct pool *pool, void *arg);
-
-/* Once nothing can ask it for anything any more. */
-static void close_pool(struct daemon *daemon)
-{
-	if (daemon->pump_stopped && !daemon->serving)
-		pool_close(daemon->pool, on_pool_closed, daemon);
-}
-
-static void host_stopped(void *impl)
-{
-	struct daemon *daemon = impl;
-	daemon->pump_stopped = true;
-	close_pool(daemon);
-}
-
-/* ---- what the server tells of us ---------------------------------------------------------- */
-
-static void about_stats(void *impl, struct stat_sink *sink)
-{
-	struct daemon *daemon = impl;
-	sink->put(sink, "reloads", (int64_t)daemon->reloads);
-	sink->put(sink, "reloads_refused", (int64_t)daemon->reloads_refused);
-	stats_put_origin(&daemon->config->origin, daemon->pool, sink);
-	stats_put_stores(&daemon->stores, sink);
-	stats_put_hot(&daemon->hot_keys, sink);
-	warmup_put_stats(&daemon->warmup, sink);
-	if (daemon->follower.feed)
-		stats_put_feed(daemon->follower.feed, sink);
-}
-
-static bool is_served(const struct statement *statement, char *text, size_t size)
-{
-	if (statement->state == STATEMENT_REFUSED)
-		snprintf(text, size, "%s", statement->error);
-	return statement->state != STATEMENT_REFUSED;
-}
-
-static bool about_keyspace(void *impl, const struct keyspace *keyspace, char *text, size_t size)
-{
-	struct daemon *daemon = impl;
-	return is_served(pool_statement(daemon->pool, keyspace->index), text, size);
-}
-
-static bool about_batch(void *impl, const struct keyspace *keyspace, char *text, size_t size)
-{
-	struct daemon *daemon = impl;
-	return is_served(pool_batch_statement(daemon->pool, keyspace->index), text, size);
-}
-
-static void about_config(void *impl, struct server_config *ret_config)
-{
-	struct daemon *daemon = impl;
-	const char *refused = daemon->reload.why;
-	*ret_config = (struct server_config){ .path = daemon->config->path,
-					      .digest = daemon->config->digest,
-					      .loaded_at_ms = daemon->loaded_at_s * 1000,
-					      .refused = *refused ? refused : NULL };
-}
-
-static bool about_ready(void *impl)
-{
-	return ((struct daemon *)impl)->warmup.is_ready;
-}
-
-static void about_warm(void *impl, struct server_warm *warm)
-{
-	warmup_ask(&((struct daemon *)impl)->warmup, warm);
-}
-
-static bool about_job(void *impl, uint32_t n, struct server_job *ret_job)
-{
-	return warmup_job(&((struct daemon *)impl)->warmup, n, ret_job);
-}
-
-static void about_reload(void *impl, struct server_reload *asker)
-{
-	reload_ask(&((struct daemon *)impl)->reload, asker);
-}
-
-static void about_examine(void *impl, struct server_examination *asker)
-{
-	examination_ask(&((struct daemon *)impl)->examination, asker);
 }
 
 /* ---- reload -------------------------------------------------------------------------------- */
@@ -255,93 +121,6 @@ static void open_reload(struct daemon *daemon)
 					   .ended = reload_ended });
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
-
-static void close_handles(struct daemon *daemon)
-{
-	uv_close((uv_handle_t *)&daemon->timer, NULL);
-	uv_close((uv_handle_t *)&daemon->drain, NULL);
-	uv_close((uv_handle_t *)&daemon->watchdog, NULL);
-	uv_close((uv_handle_t *)&daemon->status_timer, NULL);
-	for (int i = 0; i < SIGNALS; i++)
-		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
-	hot_keys_close(&daemon->hot_keys);
-	if (!daemon->reload.closing)
-		reload_close(&daemon->reload);
-	if (!daemon->examination.closing)
-		examination_close(&daemon->examination);
-}
-
-static void on_stores_closed(void *arg)
-{
-	close_handles(arg);
-}
-
-/* Once neither the pump nor the follower nor a warm-up asks them for anything any more. */
-static void close_stores(struct daemon *daemon)
-{
-	if (daemon->pool || daemon->follower.feed || daemon->warmup.open)
-		return;
-	follower_close(&daemon->follower);
-	stores_close(&daemon->stores, on_stores_closed);
-}
-
-static void on_pool_closed(struct pool *pool, void *arg)
-{
-	struct daemon *daemon = arg;
-	(void)pool;
-	daemon->pool = NULL;
-	close_stores(daemon);
-}
-
-static void on_follower_gone(void *arg)
-{
-	close_stores(arg);
-}
-
-static void on_warmup_over(void *arg)
-{
-	close_stores(arg);
-}
-
-static void on_server_closed(struct server *server)
-{
-	struct daemon *daemon = server->data;
-	daemon->serving = false;
-	uv_timer_stop(&daemon->drain);
-	if (!daemon->pump.stopping)
-		pump_stop(&daemon->pump);
-	close_pool(daemon);
-}
-
-/* What has not been answered by now is told why: there is still time to send that. */
-static void on_drained(uv_timer_t *timer)
-{
-	pump_stop(&((struct daemon *)timer->data)->pump);
-}
-
-static void stop(struct daemon *daemon, int number)
-{
-	if (daemon->stopping)
-		return;
-	daemon->stopping = true;
-	log_info("daemon.stop", LOG_INT("signal", number));
-	uv_timer_stop(&daemon->status_timer);
-	metrics_close(&daemon->metrics);
-	reload_close(&daemon->reload);
-	examination_close(&daemon->examination);
-	service_stopping();
-	follower_end(&daemon->follower);
-	hot_keys_stop(&daemon->hot_keys);
-	warmup_end(&daemon->warmup);
-	if (!daemon->serving) {
-		pump_stop(&daemon->pump);
-		return;
-	}
-	uv_timer_start(&daemon->drain, on_drained, DRAIN_MS, 0);
-	server_close(&daemon->server, DRAIN_MS + SEND_MS, on_server_closed);
-}
-
 /* Before it serves, what a reload could change is still being made. */
 static void on_hangup(struct daemon *daemon)
 {
@@ -357,7 +136,7 @@ static void on_signal(uv_signal_t *handle, int number)
 	if (number == SIGHUP)
 		on_hangup(handle->data);
 	else
-		stop(handle->data, number);
+		ending_begin(handle->data, number);
 }
 
 /* ---- the start ---------------------------------------------------------------------------- */
@@ -386,8 +165,8 @@ static void open_loop(struct daemon *daemon)
 	open_reload(daemon);
 	examination_init(&daemon->examination, &daemon->loop, daemon->config->path);
 	hot_keys_init(&daemon->hot_keys, &daemon->loop, daemon->config);
-	static const int numbers[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
-	for (int i = 0; i < SIGNALS; i++) {
+	static const int numbers[DAEMON_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
+	for (int i = 0; i < DAEMON_SIGNALS; i++) {
 		uv_signal_init(&daemon->loop, &daemon->signals[i]);
 		daemon->signals[i].data = daemon;
 		uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
@@ -406,7 +185,7 @@ static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t see
 	struct store store = stores_iface(&daemon->stores);
 	struct origin pool = pool_origin(daemon->pool);
 	pump_init(&daemon->pump, daemon->engine, &store, &pool,
-		  &(struct pump_host){ daemon, host_now_us, host_wake_at, host_stopped,
+		  &(struct pump_host){ daemon, host_now_us, host_wake_at, ending_pump_stopped,
 				       regeneration_log });
 	struct store_listener listener = pump_listener(&daemon->pump);
 	stores_listen(&daemon->stores, &listener);
@@ -424,16 +203,7 @@ static int open_server(struct daemon *daemon)
 		.listen_fd = daemon->listen_fd,
 		.limits = &daemon->limits,
 		.access = { daemon->config->access, daemon->config->access_count },
-		.about = { .impl = daemon,
-			   .ready = about_ready,
-			   .warm = about_warm,
-			   .job = about_job,
-			   .reload = about_reload,
-			   .examine = about_examine,
-			   .config = about_config,
-			   .stats = about_stats,
-			   .keyspace = about_keyspace,
-			   .batch = about_batch },
+		.about = daemon_about(daemon),
 	};
 	enum listener_outcome outcome = server_open(&daemon->server, &options, why, sizeof(why));
 	daemon->server.data = daemon;
@@ -503,7 +273,7 @@ static bool open_follower(struct daemon *daemon)
 		.first = daemon->first,
 		.config = &daemon->config,
 		.seed = daemon->follower.seed,
-		.gone = on_follower_gone,
+		.gone = ending_follower_gone,
 		.arg = daemon,
 	};
 	return follower_open(&daemon->follower);
@@ -522,7 +292,7 @@ static void open_warmup(struct daemon *daemon)
 							       .config = &daemon->config,
 							       .token = daemon->warm_token,
 							       .ready = on_warm,
-							       .over = on_warmup_over,
+							       .over = ending_warmup_over,
 							       .arg = daemon });
 }
 
@@ -540,7 +310,7 @@ static void on_stores_opened(void *arg)
 	}
 	if (!open_metrics(daemon)) {
 		daemon->code = EXIT_CONFIG;
-		server_close(&daemon->server, 0, on_server_closed);
+		server_close(&daemon->server, 0, ending_server_closed);
 		return;
 	}
 	pump_begin(&daemon->pump);
@@ -548,7 +318,7 @@ static void on_stores_opened(void *arg)
 	if (!open_follower(daemon)) {
 		refuse_to_start("there is too little memory");
 		daemon->code = EXIT_CONFIG;
-		stop(daemon, 0);
+		ending_begin(daemon, 0);
 		return;
 	}
 	hot_keys_open(&daemon->hot_keys, &daemon->pump);
@@ -565,18 +335,18 @@ static void open_parts(struct daemon *daemon)
 	daemon->code = EXIT_CONFIG;
 	if (!service_take_socket(&daemon->listen_fd, text, sizeof(text))) {
 		refuse_to_start(text);
-		close_handles(daemon);
+		ending_close_handles(daemon);
 	} else if (getrandom(secret, sizeof(secret), 0) != sizeof(secret) ||
 		   getrandom(seeds, sizeof(seeds), 0) != sizeof(seeds) ||
 		   stores_open(&daemon->stores, &daemon->loop, daemon->config, seeds[0],
 			       on_stores_opened, daemon, &why) != 0) {
 		refuse_to_start(why);
-		close_handles(daemon);
+		ending_close_handles(daemon);
 	} else if (!check_open_pool(&daemon->loop, daemon->config, &daemon->pool)) {
-		stores_close(&daemon->stores, on_stores_closed);
+		stores_close(&daemon->stores, ending_stores_closed);
 	} else if (!open_core(daemon, secret, seeds[1])) {
 		refuse_to_start("there is too little memory");
-		pool_close(daemon->pool, on_pool_closed, daemon);
+		pool_close(daemon->pool, ending_pool_closed, daemon);
 	} else {
 		daemon->follower.seed = seeds[2];
 		daemon->warm_token = seeds[3] | 1;
