@@ -1,7 +1,7 @@
-/* From the leases to the results: the permit, the build, and what came of it.
+/* From the leases to the origin: the permit, and the build.
  *
- * The middle of the course: a batch's up to the origin's answer, then again each flight's. course.c
- * calls it and is called back by nothing here.
+ * The middle of a batch's course; core/built.h has what comes of it. course.c calls it and is
+ * called back by nothing here.
  */
 #pragma once
 
@@ -27,13 +27,12 @@ void building_on_timer(struct engine *engine, struct batch *batch, int64_t now_u
 /* Asks the origin for an early end, once. */
 void building_cancel(struct batch *batch, struct effects *effects);
 
-/* The origin's answer: room and slot go back, and the members are to be moved on. */
-void building_on_answered(struct engine *engine, struct batch *batch, int64_t now_us,
-			  struct effects *effects);
+/* The permit is void: nothing was sent in its time. The leases stay. */
+void building_miss(struct engine *engine, struct batch *batch, int64_t now_us,
+		   struct effects *effects);
+
+/* OVER: room and slot go back, and the members are to be moved on. */
+void building_end(struct engine *engine, struct batch *batch, struct effects *effects);
 
 /* The slot is back: of a batch that is OVER, or MISSED its moment and asks for another. */
 void building_on_freed(struct engine *engine, struct batch *batch);
-
-/* One member's turn: its result or failure is to be SETTLING. */
-void building_on_built(struct engine *engine, struct flight *flight, int64_t now_us,
-		       struct effects *effects);

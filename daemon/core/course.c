@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "core/boarding.h"
 #include "core/building.h"
+#include "core/built.h"
 #include "core/calls.h"
 #include "core/giving.h"
 #include "core/landing.h"
@@ -512,7 +513,7 @@ static void move_on(struct engine *engine, struct flight *flight, int64_t now_us
 		giving_go(engine, flight, now_us, effects);
 		return;
 	case FLIGHT_BUILDING:
-		building_on_built(engine, flight, now_us, effects);
+		built_take(engine, flight, now_us, effects);
 		return;
 	case FLIGHT_LOADING:
 	case FLIGHT_LEASING:

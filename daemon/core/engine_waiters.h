@@ -1,7 +1,10 @@
-/* What engine.c and wake.c share about requests that wait. Not for others. */
+/* What engine.c, lookup.c and wake.c share about requests that wait. Not for others. */
 #pragma once
 
 #include "core/engine.h"
+
+/* So many who wait for one build go before those who wait for one each. */
+enum { CROWD_LEAST = 8 };
 
 /* Joins the key's flight, or starts it; without memory or room the request becomes ready. */
 void engine_join_or_start(struct engine *engine, struct request *request, int64_t now_us,
