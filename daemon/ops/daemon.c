@@ -250,7 +250,7 @@ static void refuse_to_start(const char *why)
 static bool open_metrics(struct daemon *daemon)
 {
 	char why[WHY_MAX];
-	const struct exposition_sources sources = {
+	const struct family_sources sources = {
 		.config = &daemon->config,
 		.server = &daemon->server,
 		.pool = daemon->pool,

@@ -46,7 +46,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 }
 
 static enum MHD_Result answer_page(struct MHD_Connection *connection,
-				   const struct exposition_sources *sources)
+				   const struct family_sources *sources)
 {
 	struct exposition *page = mem_zalloc(sizeof(*page));
 	if (!page)
@@ -195,8 +195,8 @@ static void watch(struct metrics *metrics, uv_loop_t *loop, int epoll_fd)
 	metrics->beat_due_ns = uv_hrtime() + BEAT_MS * UINT64_C(1000000);
 }
 
-bool metrics_open(struct metrics *metrics, uv_loop_t *loop,
-		  const struct exposition_sources *sources, char *ret_text, size_t size)
+bool metrics_open(struct metrics *metrics, uv_loop_t *loop, const struct family_sources *sources,
+		  char *ret_text, size_t size)
 {
 	*metrics = (struct metrics){ .sources = *sources };
 	metrics->sources.loop_lags = &metrics->loop_lags;

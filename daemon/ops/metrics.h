@@ -16,7 +16,7 @@
 #include "rpc/listener.h"
 
 struct metrics {
-	struct exposition_sources sources;
+	struct family_sources sources;
 	struct durations loop_lags;
 	struct listener listener; /* where it is a path */
 	struct MHD_Daemon *http;  /* NULL: it listens nowhere */
@@ -28,9 +28,8 @@ struct metrics {
 
 /* Serves at sources->config->metrics_listen; nowhere if that is NULL. What the sources point to
  * outlives it. False, with a text of `size` bytes that says why: then nothing is open. */
-bool metrics_open(struct metrics *metrics, uv_loop_t *loop,
-		  const struct exposition_sources *sources, char *ret_text, size_t size)
-	__attribute__((warn_unused_result));
+bool metrics_open(struct metrics *metrics, uv_loop_t *loop, const struct family_sources *sources,
+		  char *ret_text, size_t size) __attribute__((warn_unused_result));
 
 /* Ends all connections; the handles are closed on the loop's next turn. Takes a zeroed one too, and
  * one that is closed. */
