@@ -12,6 +12,18 @@ const char *job_state_name(enum job_state state)
 	return names[state];
 }
 
+void job_call_reset(struct job_call *call, enum job_outcome outcome)
+{
+	call->outcome = outcome;
+	call->job = (struct job){ 0 };
+	call->joined = call->lost = false;
+	call->left_us = call->fed = 0;
+	call->of = call->next = 0;
+	call->ahead = 0;
+	call->data = NULL;
+	call->data_len = 0;
+}
+
 size_t chunk_next(const char *bytes, size_t len, const char **ret_text, uint32_t *ret_len)
 {
 	const unsigned char *at = (const unsigned char *)bytes;

@@ -148,6 +148,9 @@ struct job_call {
 	void *work;
 };
 
+/* For implementations, at the beginning: what an answer has where nothing else is said. */
+void job_call_reset(struct job_call *call, enum job_outcome outcome);
+
 struct job_store {
 	void *impl;
 	void (*submit)(void *impl, struct job_call *call);

@@ -1,11 +1,7 @@
 /* The warmer: this daemon's part in the fleet's warm-ups.
  *
  * It looks now and then which jobs run (core/job.h), and of each claims chunks, one or a few at a
- * time. A chunk's key goes
- *
- *   TO_LOOK ──> LOOKING ──> TO_BUILD ──> BUILDING ──> DONE
- *      ^           │└── (fresh) ──────────────┼────────^
- *      └── RESTING <──────────────────────────┘  (another is at it; it failed, and has tries left)
+ * time, whose keys it looks up and, where they are missing, builds (core/warm_chunk.h).
  *
  * Looks are pipelined and cheap, and bounded by a rate, so that they leave the store to those who
  * wait. Statements (core/warming.h) are as full as the keyspace's batches go, and as many at once
@@ -32,40 +28,6 @@ enum {
 	WARMER_CHUNKS_MAX = 4, /* claimed at once, of each job */
 	WARMER_LOOKS_MAX = 64, /* under way at once, over all */
 	WARMER_RETRIES_USUAL = 2,
-
-};
-
-enum warm_item_state {
-	ITEM_TO_LOOK,
-	ITEM_LOOKING,
-	ITEM_TO_BUILD,
-	ITEM_BUILDING,
-	ITEM_RESTING,
-	ITEM_DONE,
-};
-
-struct warm_item {
-	uint32_t at, len; /* its key, in the chunk's bytes */
-	uint8_t state;
-	uint8_t tries;  /* that failed */
-	bool alone;     /* no batch */
-	int64_t due_us; /* RESTING */
-};
-
-struct warm_chunk {
-	struct list_node node; /* in its job's */
-	struct warmer_job *job;
-	uint64_t seq;
-	bool given_up;      /* another's by now, or nobody's */
-	uint32_t under_way; /* looks and statements that know it */
-	uint32_t to_look, done;
-	struct job_counts counts;
-	int64_t reported_us;
-	char *failures; /* owned; NULL: none yet */
-	uint32_t failures_len, failures_count;
-	uint32_t count;
-	struct warm_item items[CHUNK_KEYS_MAX];
-	char bytes[];
 };
 
 /* A job that runs, as far as is known. */

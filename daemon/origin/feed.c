@@ -9,20 +9,13 @@
 #include "base/mem.h"
 #include "origin/feed_state.h"
 
-enum {
-	ASK_MS = 800,        /* for the right that another has; with jitter of a half */
-	KEEP_MS = 1000,      /* it is lengthened so often, and lasts three times that */
-	REST_FIRST_MS = 200, /* after trouble, doubling … */
-	REST_MOST_MS = 5000,
-	GAP_MS = 10, /* from one read to the next, however often it rings */
-};
+enum { GAP_MS = 10 }; /* from one read to the next, however often it rings */
 
-static void ask(struct feed *feed);
 static void read_log(struct feed *feed);
 static void apply_next(struct feed *feed);
 static void go_on_closing(struct feed *feed);
 
-static void move(struct feed *feed, enum feed_state state)
+void feed_move(struct feed *feed, enum feed_state state)
 {
 	feed->state = state;
 }
@@ -31,131 +24,25 @@ static void on_timer(uv_timer_t *timer)
 {
 	struct feed *feed = timer->data;
 	if (feed->state == FEED_RESTING)
-		ask(feed);
+		feed_ask(feed);
 	else if (feed->state == FEED_WAITING)
 		read_log(feed);
 }
 
-static void arm(struct feed *feed, uint64_t ms)
+void feed_arm(struct feed *feed, uint64_t ms)
 {
 	CHECK(uv_timer_start(&feed->timer, on_timer, ms, 0) == 0);
 }
 
-/* ---- the store's calls ------------------------------------------------------------------- */
-
 static void on_called(struct change_call *call);
 
-static void submit(struct feed *feed, enum change_verb verb)
+void feed_submit(struct feed *feed, enum change_verb verb)
 {
 	CHECK(!feed->calling);
 	feed->calling = true;
 	feed->call.verb = verb;
 	feed->call.done = on_called;
 	feed->options.store.submit(feed->options.store.impl, &feed->call);
-}
-
-static void rest(struct feed *feed, uint64_t ms)
-{
-	feed_rows_drop(&feed->rows);
-	feed_link_close(&feed->link);
-	move(feed, FEED_RESTING);
-	arm(feed, ms / 2 + (uint64_t)rng_between(&feed->rng, 0, (int64_t)ms / 2));
-}
-
-static void stop_following(struct feed *feed)
-{
-	if (feed->following)
-		log_info("feed.end");
-	feed->following = false;
-	uv_timer_stop(&feed->keep);
-}
-
-/* Gives the right back, for another may have better luck; then rests. */
-static void leave(struct feed *feed)
-{
-	if (!feed->calling)
-		feed_rows_drop(&feed->rows); /* else the call has them still */
-	feed_link_close(&feed->link);
-	uv_timer_stop(&feed->timer);
-	feed->apply_waits = false;
-	move(feed, FEED_LEAVING);
-	feed->leave_waits = feed->calling;
-	if (!feed->calling)
-		submit(feed, CHANGE_LEAVE);
-}
-
-static uint64_t rest_ms(const struct feed *feed)
-{
-	uint64_t ms = REST_FIRST_MS;
-	for (uint32_t i = 1; i < feed->losses && ms < REST_MOST_MS; i++)
-		ms *= 2;
-	return ms < REST_MOST_MS ? ms : REST_MOST_MS;
-}
-
-static void note_trouble(struct feed *feed, const char *why)
-{
-	feed->losses++;
-	feed->stats.failures++;
-	if (strncmp(feed->why, why, sizeof(feed->why) - 1) == 0)
-		return;
-	snprintf(feed->why, sizeof(feed->why), "%.*s", (int)sizeof(feed->why) - 1, why);
-	log_warning("feed.lost", LOG_TEXT("why", why));
-}
-
-/* PostgreSQL's trouble. */
-static void fail(struct feed *feed, const char *why)
-{
-	note_trouble(feed, why);
-	leave(feed);
-}
-
-/* The store's: or another reads now, or the position is not where we left it. */
-static void start_over(struct feed *feed)
-{
-	stop_following(feed);
-	rest(feed, rest_ms(feed));
-}
-
-static void ask(struct feed *feed)
-{
-	if (feed->calling) {
-		arm(feed, GAP_MS);
-		return;
-	}
-	move(feed, FEED_ASKING);
-	submit(feed, CHANGE_FOLLOW);
-}
-
-static void on_keep(uv_timer_t *timer)
-{
-	struct feed *feed = timer->data;
-	if (feed->calling)
-		return;
-	feed->keeping = true;
-	submit(feed, CHANGE_FOLLOW);
-}
-
-static void on_asked(struct feed *feed)
-{
-	struct change_call *call = &feed->call;
-	switch (call->outcome) {
-	case CHANGE_DONE:
-		break;
-	case CHANGE_HELD:
-		feed->losses = 0;
-		rest(feed, ASK_MS);
-		return;
-	case CHANGE_REFUSED:
-	case CHANGE_AWAY:
-		rest(feed, KEEP_MS);
-		return;
-	}
-	strcpy(feed->store_text, call->position);
-	feed->following = true;
-	CHECK(uv_timer_start(&feed->keep, on_keep, KEEP_MS, KEEP_MS) == 0);
-	move(feed, FEED_CONNECTING);
-	feed_policies_adopt(feed);
-	feed_link_open(&feed->link, feed->options.dsn);
 }
 
 /* ---- applying ---------------------------------------------------------------------------- */
@@ -170,10 +57,10 @@ static void apply(struct feed *feed, uint32_t count, bool is_last)
 	feed->call.keep_us = feed->options.standby ? feed->options.retention_us : 0;
 	feed->call.history = feed->history;
 	feed->stats.keys += count;
-	move(feed, FEED_APPLYING);
+	feed_move(feed, FEED_APPLYING);
 	feed->apply_waits = feed->calling;
 	if (!feed->calling)
-		submit(feed, CHANGE_APPLY);
+		feed_submit(feed, CHANGE_APPLY);
 }
 
 static void expire_next(struct feed *feed)
@@ -186,7 +73,7 @@ static void expire_next(struct feed *feed)
 
 static void fetch(struct feed *feed)
 {
-	move(feed, FEED_READING);
+	feed_move(feed, FEED_READING);
 	feed_say(feed, FEED_TURN_MORE);
 }
 
@@ -215,7 +102,7 @@ static void note_position(struct feed *feed)
 static void on_applied(struct feed *feed)
 {
 	if (feed->call.outcome != CHANGE_DONE) {
-		start_over(feed);
+		feed_start_over(feed);
 		return;
 	}
 	if (!feed->is_last) {
@@ -232,23 +119,8 @@ static void on_applied(struct feed *feed)
 		return;
 	}
 	feed_rows_drop(&feed->rows);
-	move(feed, FEED_FINISHING);
+	feed_move(feed, FEED_FINISHING);
 	feed_say(feed, FEED_TURN_END);
-}
-
-static void on_kept(struct feed *feed)
-{
-	if (feed->leave_waits) {
-		leave(feed);
-	} else if (feed->state == FEED_RESTING) {
-		return;
-	} else if (feed->call.outcome == CHANGE_HELD) {
-		feed->apply_waits = false;
-		start_over(feed);
-	} else if (feed->apply_waits) {
-		feed->apply_waits = false;
-		submit(feed, CHANGE_APPLY);
-	}
 }
 
 static void on_called(struct change_call *call)
@@ -259,19 +131,19 @@ static void on_called(struct change_call *call)
 	if (feed->closing && feed->state != FEED_LEAVING) {
 		go_on_closing(feed);
 	} else if (kept) {
-		on_kept(feed);
+		feed_on_kept(feed);
 	} else if (feed->state == FEED_ASKING) {
-		on_asked(feed);
+		feed_on_asked(feed);
 	} else if (feed->state == FEED_APPLYING) {
 		on_applied(feed);
 	} else if (feed->state == FEED_LEAVING && feed->leave_waits) {
-		leave(feed);
+		feed_leave(feed);
 	} else if (feed->state == FEED_LEAVING) {
-		stop_following(feed);
+		feed_stop_following(feed);
 		if (feed->closing)
 			go_on_closing(feed);
 		else
-			rest(feed, rest_ms(feed));
+			feed_rest(feed, feed_rest_ms(feed));
 	}
 }
 
@@ -313,7 +185,7 @@ static void read_log(struct feed *feed)
 	feed->rung = false;
 	feed->read_at_ms = uv_now(feed->loop);
 	feed->stats.reads++;
-	move(feed, FEED_READING);
+	feed_move(feed, FEED_READING);
 	feed_say(feed, FEED_TURN_READ);
 }
 
@@ -321,8 +193,8 @@ static void await_bell(struct feed *feed)
 {
 	uint64_t since_ms = uv_now(feed->loop) - feed->read_at_ms;
 	uint64_t wait_ms = feed->rung ? GAP_MS : (uint64_t)(feed->options.poll_us / 1000);
-	move(feed, FEED_WAITING);
-	arm(feed, since_ms < wait_ms ? wait_ms - since_ms : 0);
+	feed_move(feed, FEED_WAITING);
+	feed_arm(feed, since_ms < wait_ms ? wait_ms - since_ms : 0);
 }
 
 static void on_rows(struct feed *feed)
@@ -336,7 +208,7 @@ static void on_rows(struct feed *feed)
 static void on_finished(struct feed *feed)
 {
 	if (!feed->moved) {
-		start_over(feed); /* another has moved it */
+		feed_start_over(feed); /* another has moved it */
 		return;
 	}
 	feed->losses = 0;
@@ -356,7 +228,7 @@ static struct feed *feed_of(struct feed_link *link)
 static void on_link_opened(struct feed_link *link)
 {
 	struct feed *feed = feed_of(link);
-	move(feed, FEED_LEARNING);
+	feed_move(feed, FEED_LEARNING);
 	feed->has_db = false;
 	feed->history = 0;
 	feed_say(feed, FEED_TURN_DIRECT);
@@ -377,7 +249,7 @@ static void on_link_answered(struct feed_link *link, const struct trouble *troub
 	struct feed *feed = feed_of(link);
 	/* Who may not know the history goes without. */
 	if (trouble && feed->turn != FEED_TURN_HISTORY) {
-		fail(feed, trouble->text);
+		feed_fail(feed, trouble->text);
 		return;
 	}
 	switch (feed->turn) {
@@ -413,7 +285,7 @@ static void on_link_rang(struct feed_link *link)
 
 static void on_link_lost(struct feed_link *link, const struct trouble *trouble)
 {
-	fail(feed_of(link), trouble->text);
+	feed_fail(feed_of(link), trouble->text);
 }
 
 /* ---- birth and end ----------------------------------------------------------------------- */
@@ -442,7 +314,7 @@ static void on_link_ended(struct feed_link *link)
 static void go_on_closing(struct feed *feed)
 {
 	if (feed->following) {
-		leave(feed);
+		feed_leave(feed);
 		return;
 	}
 	feed_rows_drop(&feed->rows);
@@ -495,8 +367,8 @@ int feed_create(uv_loop_t *loop, const struct feed_options *options, struct feed
 	feed->timer.data = feed->keep.data = feed;
 	feed->handles = 2;
 	feed_link_init(&feed->link, loop, &events);
-	move(feed, FEED_RESTING);
-	arm(feed, 0);
+	feed_move(feed, FEED_RESTING);
+	feed_arm(feed, 0);
 	*ret_feed = feed;
 	return 0;
 }

@@ -1,9 +1,10 @@
 /* The parts of a struct feed, for the files that work on it:
  *
- *   feed.c         the course: what follows on what
- *   feed_begin.c   from where to read
+ *   feed.c           the course: what follows on what
+ *   feed_right.c     the right to read: asked for, kept, given back
+ *   feed_begin.c     from where to read
  *   feed_policies.c  what it goes by
- *   feed_words.c   what is said to PostgreSQL, and what its answers mean
+ *   feed_words.c     what is said to PostgreSQL, and what its answers mean
  */
 #pragma once
 
@@ -93,6 +94,31 @@ struct feed {
 	void *closed_arg;
 	bool closing;
 };
+
+/* feed.c: the one place that moves it; when it is looked at again; a call of the store, none being
+   under way. */
+void feed_move(struct feed *feed, enum feed_state state);
+void feed_arm(struct feed *feed, uint64_t ms);
+void feed_submit(struct feed *feed, enum change_verb verb);
+
+/* feed_right.c: asks for the right; what was answered; and what, where it was only lengthened. */
+void feed_ask(struct feed *feed);
+void feed_on_asked(struct feed *feed);
+void feed_on_kept(struct feed *feed);
+
+/* Lets go of everything, and asks again after this. */
+void feed_rest(struct feed *feed, uint64_t ms);
+uint64_t feed_rest_ms(const struct feed *feed); /* after so many losses */
+
+/* Gives the right back, for another may have better luck; then rests. */
+void feed_leave(struct feed *feed);
+void feed_stop_following(struct feed *feed); /* it is not ours any more */
+
+/* Leaves: PostgreSQL's trouble. */
+void feed_fail(struct feed *feed, const char *why);
+
+/* Rests: the store's trouble; or another reads now, or the position is not where we left it. */
+void feed_start_over(struct feed *feed);
 
 /* feed_words.c: sends the turn's statements. */
 void feed_say(struct feed *feed, enum feed_turn turn);

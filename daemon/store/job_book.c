@@ -329,14 +329,7 @@ static void do_look(struct job_book *book, struct job_call *call, int64_t now_us
 
 void job_book_do(struct job_book *book, struct job_call *call, int64_t now_us)
 {
-	call->outcome = JOB_OK;
-	call->joined = call->lost = false;
-	call->left_us = call->fed = 0;
-	call->of = 0;
-	call->ahead = 0;
-	call->next = 0;
-	call->data = NULL;
-	call->data_len = 0;
+	job_call_reset(call, JOB_OK);
 	switch (call->verb) {
 	case JOB_LIST:
 		call->data = names_of(book, &call->data_len);

@@ -1,5 +1,5 @@
 /* The jobs of a store in memory: what lua/job_*.lua do, for one daemon alone (`store: none`) and
- * for the simulator. tests/store/test_jobs.c holds both to the same acts.
+ * for the simulator. tests/store/test_redis_jobs.c holds both to the same acts.
  *
  * It remembers JOBS_MAX that run and as many that have ended, the latest. Pure but for memory: time
  * comes with each call. One owner.

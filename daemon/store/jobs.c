@@ -262,14 +262,7 @@ static bool send_errand(struct redis_store *redis, struct job_call *op)
 static void jobs_submit(void *impl, struct job_call *op)
 {
 	struct redis_store *redis = impl;
-	op->outcome = JOB_AWAY;
-	op->joined = op->lost = false;
-	op->left_us = op->fed = 0;
-	op->ahead = 0;
-	op->of = 0;
-	op->next = 0;
-	op->data = NULL;
-	op->data_len = 0;
+	job_call_reset(op, JOB_AWAY);
 	list_node_init(&op->node);
 	if (send_errand(redis, op))
 		return;
