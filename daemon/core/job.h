@@ -13,6 +13,9 @@
  * seen. A spooler that takes over and has not got its predecessor's spool feeds from the start: the
  * keys may come in another order, and those that are done cost a look. Then all counts start anew.
  *
+ * A store that was emptied in between has LOST the job: whoever fed it opens it again, by the same
+ * id, and feeds from the start. For that it goes on asking until the job has ended.
+ *
  * Implemented by store/jobs.h (Redis) and store/job_book.h (in memory). Calls are embedded in their
  * owners, who keep them in place until `done`, which fires once, never inside submit, also at
  * close.
@@ -94,6 +97,7 @@ enum job_verb {
 enum job_outcome {
 	JOB_OK,
 	JOB_GONE, /* there is no such job, or it runs no more */
+	JOB_LOST, /* FEED: the store knows none of that name: it was emptied */
 	JOB_HELD, /* FEED: another feeds it */
 	JOB_FULL, /* FEED: enough is ahead; OPEN: too many jobs run */
 	JOB_AWAY, /* no answer: it may have been carried out all the same */
@@ -131,7 +135,7 @@ struct job_call {
 
 	/* The answer. */
 	enum job_outcome outcome;
-	struct job job;   /* OPEN: of it only `id`; WORK, LOOK */
+	struct job job;   /* OPEN: of it only `id`; FEED: `all`; WORK, LOOK */
 	bool joined;      /* OPEN: it ran already */
 	int64_t left_us;  /* HELD: at most for so long */
 	int64_t fed;      /* FEED: up to where it has been … */

@@ -40,12 +40,27 @@ static void take_report(struct warmer_job *job, struct job_call *call)
 	warm_chunk_release(chunk);
 }
 
+static void give_up_seq(struct warmer_job *job, uint64_t seq)
+{
+	list_foreach (&job->chunks, node) {
+		struct warm_chunk *chunk = container_of(node, struct warm_chunk, node);
+		if (chunk->seq == seq && !chunk->given_up) {
+			job->warmer->counters.chunks_lost++;
+			warm_chunk_give_up(chunk);
+			return;
+		}
+	}
+}
+
 static void take_claim(struct warmer_job *job, const struct job_call *call, int64_t now_us)
 {
 	uint32_t doublings = job->misses < CLAIM_DOUBLINGS ? job->misses : CLAIM_DOUBLINGS;
 	if (!call->wants)
 		return;
 	if (call->next != 0) {
+		/* A store that was emptied counts its chunks anew: one that we have by that number
+		   is of before. */
+		give_up_seq(job, call->next);
 		job->misses = 0;
 		job->claim_us = 0;
 		if (!warm_chunk_create(job, call, now_us))

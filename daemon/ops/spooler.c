@@ -72,7 +72,7 @@ static void remove_spooling(struct spooling *spooling)
 	mem_free(spooling);
 }
 
-/* Jobs that run and are not all fed, which this daemon may feed. */
+/* Jobs that run, which this daemon may feed. */
 static void look_for_jobs(struct spooler *spooler)
 {
 	list_foreach (&spooler->options.warmer->jobs, node) {
@@ -80,16 +80,15 @@ static void look_for_jobs(struct spooler *spooler)
 		struct spooling *spooling = find(spooler, job->name, job->job.id);
 		if (!job->known || job->over)
 			continue;
-		if (spooling)
-			spooling->known = true;
 		bool can =
 			!spooling_is_of(job->job.spec, "plan") || spooler_plan(spooler, job->name);
-		if (!spooling && !job->job.all && can)
-			spooling = add(spooler, job->name, job->job.id);
-		if (spooling && !spooling->spec[0])
-			memcpy(spooling->spec, job->job.spec, sizeof(spooling->spec));
-		if (spooling)
-			spooling->known = true;
+		if (spooling || !can)
+			continue;
+		spooling = add(spooler, job->name, job->job.id);
+		if (!spooling)
+			continue;
+		memcpy(spooling->spec, job->job.spec, sizeof(spooling->spec));
+		spooling->interval_us = job->job.interval_us;
 	}
 }
 
@@ -103,15 +102,6 @@ static bool all_known(const struct warmer *warmer)
 	return warmer->listed;
 }
 
-/* Whether the job may have ended without our hearing of it here. */
-static bool is_over(const struct spooling *spooling)
-{
-	const struct warmer_job *job =
-		warmer_job(spooling->spooler->options.warmer, spooling->name);
-	return spooling->over ||
-	       (spooling->known && (!job || job->job.id != spooling->id || job->job.all));
-}
-
 static void on_timer(uv_timer_t *timer)
 {
 	struct spooler *spooler = timer->data;
@@ -122,7 +112,7 @@ static void on_timer(uv_timer_t *timer)
 		next = node->next != &spooler->spoolings.head ? node->next : NULL;
 		if (spooling->calling)
 			continue;
-		if (is_over(spooling)) {
+		if (spooling->over) {
 			spooling_drop_file(spooling);
 			remove_spooling(spooling);
 			continue;
@@ -163,6 +153,7 @@ int spooler_begin(struct spooler *spooler, const struct job_call *opened, const 
 	if (!spooling)
 		return -ENOMEM;
 	memcpy(spooling->spec, opened->spec, sizeof(spooling->spec));
+	spooling->interval_us = opened->interval_us;
 	if (keys) {
 		spooling->keys = mem_alloc(len + 1);
 		if (!spooling->keys) {
@@ -175,6 +166,16 @@ int spooler_begin(struct spooler *spooler, const struct job_call *opened, const 
 	}
 	spooling_feed(spooling);
 	return 0;
+}
+
+bool spooler_knows(const struct spooler *spooler, const char *name)
+{
+	list_foreach (&spooler->spoolings, node) {
+		const struct spooling *spooling = container_of(node, struct spooling, node);
+		if (!spooling->over && strcmp(spooling->name, name) == 0)
+			return true;
+	}
+	return false;
 }
 
 static void on_handle_closed(uv_handle_t *handle)

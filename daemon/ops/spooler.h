@@ -3,8 +3,9 @@
  *
  * Every daemon tries; the store lets one at a time. The keys go into a file of `state_dir` first
  * (origin/spool.h), from which they are fed as they are wanted, however long that takes; a daemon
- * that is started again finds its file, and goes on where it was. Keys that a client has named are
- * not spooled: they are few, and are fed from memory, all at once.
+ * that is started again finds its file, and goes on where it was. Whoever has fed a job watches
+ * over it until it has ended: a store that was emptied is given it anew, from the same file. Keys
+ * that a client has named are not spooled: they are few, and are fed from memory, all at once.
  *
  * On the loop's thread.
  */
@@ -48,6 +49,9 @@ void spooler_open(struct spooler *spooler, uv_loop_t *loop, const struct spooler
    -ENOMEM. */
 int spooler_begin(struct spooler *spooler, const struct job_call *opened, const char *keys,
 		  uint32_t len, uint32_t count) __attribute__((warn_unused_result));
+
+/* Whether a job of that name runs, as far as is known here: the store may have lost it. */
+bool spooler_knows(const struct spooler *spooler, const char *name);
 
 /* `closed` fires once, later. What it had begun another daemon takes over, or this one when it is
    started again. */

@@ -19,9 +19,11 @@ struct spooling {
 	char name[JOB_NAME_MAX];
 	uint64_t id;
 	char spec[JOB_SPEC_MAX];
+	int64_t interval_us;
 	bool ours;           /* the right to feed it */
-	bool over;           /* it runs no more, or all is fed */
-	bool known;          /* to run: the warmer has heard of it */
+	bool all;            /* has been fed */
+	bool lost;           /* by the store: to be opened again */
+	bool over;           /* it runs no more */
 	struct spool *spool; /* owned; under way */
 	uint64_t spool_id;   /* names its file */
 	int fd;              /* of the spool; -1: there is none yet */

@@ -16,6 +16,7 @@ enum {
 };
 
 static void submit(struct spooling *spooling);
+static void open_again(struct spooling *spooling);
 
 static void end_job(struct spooling *spooling, const char *why)
 {
@@ -129,6 +130,10 @@ void spooling_feed(struct spooling *spooling)
 {
 	struct job_call *call = &spooling->call;
 	bool has_spool = spooling->keys || spooling->fd >= 0;
+	if (spooling->lost && spooling->ours) {
+		open_again(spooling);
+		return;
+	}
 	*call = (struct job_call){ .verb = JOB_FEED,
 				   .id = spooling->id,
 				   .token = spooling->spooler->options.token,
@@ -143,7 +148,7 @@ void spooling_feed(struct spooling *spooling)
 				   .ahead_max = ahead_max(spooling->spooler) };
 	if (spooling->keys)
 		call->ahead_max = JOB_AHEAD_MAX; /* that they are fed soon */
-	if (spooling->ours && has_spool && !cut_chunk(spooling))
+	if (spooling->ours && has_spool && !spooling->all && !cut_chunk(spooling))
 		end_job(spooling, "its file of keys can't be read");
 	else
 		submit(spooling);
@@ -195,15 +200,70 @@ static void take_right(struct spooling *spooling)
 {
 	const char *spec = spooling->spec;
 	spooling->ours = true;
-	if (spooling->keys || spooling->spool || spooling->fd >= 0)
+	if (spooling->all || spooling->keys || spooling->spool || spooling->fd >= 0)
 		return;
 	if (spooling_is_of(spec, "hot"))
 		take_hot_keys(spooling, strrchr(spec, ' ') + 1);
 	else if (spooling_is_of(spec, "keys"))
-		end_job(spooling,
-				 "the daemon that was asked is gone, and with it the keys");
+		end_job(spooling, "the daemon that was asked is gone, and with it the keys");
 	else
 		find_spool(spooling);
+}
+
+/* It is ours: to feed, or, where all is fed, to watch over until it has ended. */
+static void take_turn(struct spooling *spooling, const struct job_call *call)
+{
+	uint64_t now_ms = uv_now(spooling->spooler->loop);
+	spooling->lost = false;
+	if (call->len > 0 || call->last) {
+		/* Not where we believed it to be: all anew. */
+		bool good = call->fed == call->to && call->of == call->spool;
+		spooling->fed = good ? call->fed : 0;
+		spooling->all = call->last && good;
+		spooling->due_ms = spooling->all ? now_ms + KEEP_MS : 0;
+		return;
+	}
+	spooling->all = call->job.all;
+	spooling->due_ms = now_ms + KEEP_MS;
+	take_right(spooling);
+	if (!spooling->all && (spooling->keys || spooling->fd >= 0))
+		spooling->due_ms = 0;
+}
+
+/* The store was emptied. Who fed it opens it again; others give it time to, and then take its
+   place. */
+static void lose(struct spooling *spooling)
+{
+	uint64_t now_ms = uv_now(spooling->spooler->loop);
+	bool again = spooling->lost || spooling->ours;
+	if (spooling_is_of(spooling->spec, "keys") && !spooling->keys) {
+		spooling->over = true; /* nobody here knows them */
+		return;
+	}
+	spooling->lost = true;
+	spooling->ours |= again;
+	spooling->all = false;
+	spooling->fed = 0;
+	spooling->due_ms = again ? 0 : now_ms + RIGHT_US / 1000 + spooling->id % TRY_MS;
+}
+
+static void open_again(struct spooling *spooling)
+{
+	struct job_call *call = &spooling->call;
+	log_warning("warm.anew", LOG_TEXT("job", spooling->name));
+	*call = (struct job_call){ .verb = JOB_OPEN,
+				   .id = spooling->id,
+				   .interval_us = spooling->interval_us };
+	memcpy(call->spec, spooling->spec, sizeof(call->spec));
+	submit(spooling);
+}
+
+static void take_opened(struct spooling *spooling, const struct job_call *call)
+{
+	bool good = call->outcome == JOB_OK;
+	spooling->lost = !good;
+	spooling->over = good && call->job.id != spooling->id;
+	spooling->due_ms = good ? 0 : uv_now(spooling->spooler->loop) + TRY_MS;
 }
 
 static void take_answer(struct spooling *spooling, const struct job_call *call)
@@ -211,32 +271,23 @@ static void take_answer(struct spooling *spooling, const struct job_call *call)
 	uint64_t now_ms = uv_now(spooling->spooler->loop);
 	switch (call->outcome) {
 	case JOB_OK:
-		if (spooling->ours && (call->len > 0 || call->last)) {
-			/* Not where we believed it to be: all anew. */
-			bool good = call->fed == call->to && call->of == call->spool;
-			spooling->fed = good ? call->fed : 0;
-			spooling->over = call->last && good;
-			spooling->due_ms = 0;
-			return;
-		}
-		spooling->due_ms = now_ms + KEEP_MS;
-		if (!spooling->ours)
-			take_right(spooling);
-		if (spooling->keys || spooling->fd >= 0)
-			spooling->due_ms = 0;
+		take_turn(spooling, call);
 		return;
 	case JOB_FULL:
 		spooling->due_ms = now_ms + FULL_MS;
 		return;
 	case JOB_HELD:
 		/* Whoever has it may be gone the next moment. */
-		spooling->ours = false;
+		spooling->ours = spooling->lost = false;
 		spooling_drop_spool(spooling);
 		spooling_drop_file(spooling);
 		spooling->due_ms = now_ms + TRY_MS / 2 + spooling->id % TRY_MS;
 		return;
 	case JOB_GONE:
 		spooling->over = true;
+		return;
+	case JOB_LOST:
+		lose(spooling);
 		return;
 	case JOB_AWAY:
 		spooling->due_ms = now_ms + TRY_MS;
@@ -250,7 +301,10 @@ static void on_called(struct job_call *call)
 	spooling->calling = false;
 	if (call->verb == JOB_FEED)
 		take_answer(spooling, call);
-	if (!spooling->over && spooling->due_ms == 0 && !spooling->spooler->closing)
+	else if (call->verb == JOB_OPEN)
+		take_opened(spooling, call);
+	if (!spooling->calling && !spooling->over && spooling->due_ms == 0 &&
+	    !spooling->spooler->closing)
 		spooling_feed(spooling);
 }
 

@@ -89,6 +89,12 @@ static void on_answered(struct job_call *call)
 	case JOB_OK:
 		break;
 	case JOB_GONE:
+		if (call->verb == JOB_LOOK &&
+		    spooler_knows(&((struct warmup *)warm->work)->spooler, call->name)) {
+			tell(warm, STATUS_UNAVAILABLE,
+			     "the shared store has lost the warm-up, which begins anew");
+			return;
+		}
 		tell(warm, STATUS_BAD_REQUEST,
 		     call->verb == JOB_END ? "no such job runs" : "there is no such job");
 		return;
@@ -96,6 +102,7 @@ static void on_answered(struct job_call *call)
 		tell(warm, STATUS_OVERLOADED, "too many warm-ups run already");
 		return;
 	case JOB_HELD:
+	case JOB_LOST:
 	case JOB_AWAY:
 		tell(warm, STATUS_UNAVAILABLE, "the shared store did not answer");
 		return;

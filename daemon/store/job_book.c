@@ -194,9 +194,9 @@ static void feed(struct job_book *book, struct book_job *job, struct job_call *c
 
 static void do_feed(struct job_book *book, struct job_call *call, int64_t now_us)
 {
-	struct book_job *job = find_in(&book->running, call->name);
-	if (!job || job->job.id != call->id) {
-		call->outcome = JOB_GONE;
+	struct book_job *job = find(book, call->name);
+	if (!job || job->job.id != call->id || job->job.state != JOB_RUNNING) {
+		call->outcome = job ? JOB_GONE : JOB_LOST;
 		return;
 	}
 	call->left_us = left_of(job->spool_until_us, job->spool_length_us, now_us);
@@ -212,6 +212,7 @@ static void do_feed(struct job_book *book, struct job_call *call, int64_t now_us
 	call->fed = job->fed;
 	call->ahead = (uint32_t)(job->next - job->low);
 	call->of = job->spool;
+	call->job.all = job->job.all;
 }
 
 static void count(struct book_job *job, const struct job_counts *counts, int sign)

@@ -165,19 +165,24 @@ static bool read_open(const redisReply *reply, struct job_call *op)
 
 static bool read_feed(const redisReply *reply, struct job_call *op)
 {
+	if (reply_is(reply, "lost", 1)) {
+		op->outcome = JOB_LOST;
+		return true;
+	}
 	if (reply_is(reply, "held", 2)) {
 		op->outcome = JOB_HELD;
 		op->left_us = reply_number(reply, 1);
 		return true;
 	}
-	bool full = reply_is(reply, "full", 4);
-	if (!full && !reply_is(reply, "feeding", 4))
+	bool full = reply_is(reply, "full", 5);
+	if (!full && !reply_is(reply, "feeding", 5))
 		return false;
 	if (full)
 		op->outcome = JOB_FULL;
 	op->fed = reply_number(reply, 1);
 	op->ahead = (uint32_t)reply_number(reply, 2);
 	op->of = reply_u64(reply, 3);
+	op->job.all = reply_number(reply, 4) != 0;
 	return true;
 }
 

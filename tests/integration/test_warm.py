@@ -176,6 +176,63 @@ def test_a_daemon_that_is_started_again_goes_on_with_its_spool(origin, make_redi
     assert sorted(set(built(origin))) == list(range(1001, 3001))
 
 
+def waits(segard, job):
+    return subprocess.Popen([SEGARCTL, "-s", segard.socket, "warm", job, "--wait"], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def ends_well(process, keys):
+    said, complaints = process.communicate(timeout=120)
+    assert (process.returncode, complaints) == (0, "")
+    assert said.splitlines()[-1].startswith(f"{keys} of {keys} done"), said
+
+
+@pytest.mark.parametrize("keys, rate", [(5000, "20/s"), (1000, "8/s")], ids=["a part fed", "all fed"])
+def test_a_redis_that_is_emptied_begins_a_warm_up_anew(origin, make_hosts, tmp_path, keys, rate):
+    """From the keys that are there; who waits for it hears of nothing but its end."""
+    fleet = make_hosts(origin, 2, origin={"budget": f"{BUDGET}/s"}, **plan_of(keys, rate=rate))
+    waiting = [waits(daemon, "deploy") for daemon in fleet]
+    wait_until(lambda: origin.builds("statement") >= 3, what="a part to be done")
+    fleet.redis.flush()
+    for process in waiting:
+        ends_well(process, keys)
+    assert sorted(set(built(origin))) == list(range(1001, 1001 + keys))
+    logs = [daemon.log() for daemon in fleet]
+    assert sum(log.count("warm.anew ") for log in logs) == 1
+    assert sum(log.count("warm.spool ") for log in logs) == 1, "the plan's query runs once"
+    wait_until(lambda: not list(tmp_path.glob("*/warm-*")), what="the spool to go")
+
+
+def test_a_redis_that_is_emptied_while_the_spooler_dies(origin, make_hosts):
+    spooler, other = fleet = make_hosts(origin, 2, origin={"budget": f"{BUDGET}/s"}, **plan_of(2000, rate=f"{RATE}/s"))
+    warm(spooler.client(), plan="deploy")
+    wait_until(lambda: all(count > 0 for count in fleet.stats("warm_statements")), what="both to work")
+    waiting = waits(other, "deploy")
+    spooler.kill()
+    fleet.redis.flush()
+    ends_well(waiting, 2000)
+
+
+def test_keys_that_nobody_knows_any_more_are_an_answer(origin, make_hosts):
+    """The daemon that was given them is gone, and so is what Redis knew of them."""
+    asked, other = fleet = make_hosts(origin, 2)
+    with origin.gate("many") as gate:
+        job = warm(asked.client(), keys=["many:1", "many:2"])
+        gate.wait_for(1)
+        wait_until(lambda: fleet.stats("warm_jobs") == [1, 1], what="both to know of it")
+        asked.kill()
+        fleet.redis.flush()
+        client = other.client()
+
+        def is_forgotten():
+            with pytest.raises(Error) as error:
+                status(client, job)
+            assert "no such job" in str(error.value) or error.value.code == "unavailable"
+            return "no such job" in str(error.value)
+
+        wait_until(is_forgotten, what="it to be given up")
+
+
 def test_keys_by_name(origin, make_segard):
     segard = make_segard(origin, keyspaces=MANY).start()
     client = segard.client()

@@ -59,15 +59,16 @@ static void print(const struct job_call *call, char *line, size_t size)
 {
 	const struct job *job = &call->job;
 	int len = snprintf(line, size, "%d outcome=%d", (int)call->verb, (int)call->outcome);
-	if (call->outcome == JOB_GONE || call->verb == JOB_LIST || call->verb == JOB_END)
+	if (call->outcome == JOB_GONE || call->outcome == JOB_LOST || call->verb == JOB_LIST ||
+	    call->verb == JOB_END)
 		return;
 	if (call->verb == JOB_OPEN)
 		snprintf(line + len, size - (size_t)len, " joined=%d id=%llu", call->joined,
 			 (unsigned long long)call->job.id);
 	else if (call->verb == JOB_FEED)
-		snprintf(line + len, size - (size_t)len, " held=%d fed=%lld ahead=%u of=%llu",
-			 call->left_us > 0, (long long)call->fed, call->ahead,
-			 (unsigned long long)call->of);
+		snprintf(line + len, size - (size_t)len,
+			 " held=%d fed=%lld ahead=%u of=%llu all=%d", call->left_us > 0,
+			 (long long)call->fed, call->ahead, (unsigned long long)call->of, job->all);
 	else
 		snprintf(line + len, size - (size_t)len,
 			 " lost=%d next=%llu state=%s id=%llu interval=%lld spec=%s keys=%lld "
@@ -103,6 +104,13 @@ static enum job_outcome both(struct job_call *call)
 	*call = act.call;
 	call->data = act.data;
 	return call->outcome;
+}
+
+/* Both forget everything. */
+static void flush(void)
+{
+	server_ask(&fleet.server, "FLUSHALL");
+	job_book_clear(&book);
 }
 
 /* ---- the usual ones ------------------------------------------------------------------------ */
@@ -286,6 +294,24 @@ Test(redis_jobs, a_spool_without_keys_is_done_at_once)
 	cr_assert_eq(last.job.total, 0);
 }
 
+Test(redis_jobs, who_feeds_hears_that_the_store_was_emptied_and_that_a_job_has_ended)
+{
+	job_open("deploy", 7);
+	feed(1, LONG, 0, "a");
+	flush();
+	cr_assert_eq(feed(1, LONG, last.fed, "b"), JOB_LOST);
+	cr_assert_eq(job_open("deploy", 7), JOB_OK);
+	cr_assert_eq(feed(1, LONG, 0, "a"), JOB_OK);
+	cr_assert_eq(last.fed, last.to);
+	cr_assert_eq(feed_end(1, last.fed), JOB_OK);
+	cr_assert(last.job.all);
+	work(11, LONG, 0, false, 0);
+	cr_assert_eq(feed(1, LONG, last.fed, NULL), JOB_OK, "it is watched over to its end");
+	cr_assert(last.job.all);
+	work(11, LONG, 1, true, 1);
+	cr_assert_eq(feed(1, LONG, last.fed, NULL), JOB_GONE);
+}
+
 Test(redis_jobs, some_failures_are_kept)
 {
 	char bytes[128];
@@ -373,6 +399,8 @@ Test(redis_jobs, both_answer_alike_whatever_is_done)
 	int outcomes[JOB_AWAY + 1] = { 0 };
 	for (int i = 0; i < ACTS; i++) {
 		draw(&last, bytes, sizeof(bytes));
+		if (rng_between(&rng, 0, 99) == 0)
+			flush();
 		outcomes[both(&last)]++;
 		int which = strcmp(last.name, "other") == 0;
 		if (last.verb == JOB_OPEN)

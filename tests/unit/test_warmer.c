@@ -332,6 +332,25 @@ Test(warmer, what_a_daemon_leaves_another_takes_over)
 	cr_assert_eq(world.keys, 1000, "each once");
 }
 
+Test(warmer, a_store_that_was_emptied_is_given_the_job_anew_and_no_key_is_left_out)
+{
+	open_job(100 * MS, "plan 2");
+	feed(0, 1000, 256, true);
+	for (int i = 0; i < 5; i++) {
+		run(150 * MS + i * 70 * MS);
+		job_book_clear(&book);
+		/* Before the warmer hears of it. Chunks have their numbers again, and other keys.
+		 */
+		open_job(100 * MS, "plan 2");
+		feed(0, 1000, 100 + 20 * i, true);
+	}
+	run(30 * SECOND);
+	struct job_call job = look_at_job();
+	cr_assert_eq(job.job.state, JOB_DONE);
+	cr_assert_eq(job.job.counts.fresh + job.job.counts.built, 1000);
+	cr_assert_leq(world.keys, 1000 + 5 * 2 * 64, "what was being built then: %d", world.keys);
+}
+
 Test(warmer, a_job_that_is_cancelled_is_left)
 {
 	open_job(100 * MS, "plan 2");

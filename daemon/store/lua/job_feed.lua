@@ -5,10 +5,12 @@
 -- ARGV  deadline, name, id, token, how long the right holds, from and to where in the spool, keys,
 --       their bytes ('': none now), 1 if that is all, total, how many chunks may be ahead, the spool
 -- ->    'late'
---       'gone'                    no such job runs
+--       'lost'                    there is no job of that name
+--       'gone'                    it runs no more, or is another
 --       'held', left              another feeds it
---       'full', fed, ahead, of    it is ours; nothing was fed, for enough is ahead; of: which spool
---       'feeding', fed, ahead, of it is ours
+--       'full', fed, ahead, of, all     it is ours; nothing was fed, for enough is ahead; of: which spool;
+--                                       all: 1 if all has been fed
+--       'feeding', fed, ahead, of, all  it is ours
 --
 -- A chunk is fed where the last one ended. One that begins at 0 again starts the job anew: it is from
 -- another spool. What begins elsewhere is not fed: the answer says where.
@@ -21,7 +23,8 @@ local spool = ARGV[13]
 local now = now_us()
 if now > deadline then return { 'late' } end
 local job = job_read(KEYS[2])
-if not job or job.id ~= id or job.state ~= 'running' then return { 'gone' } end
+if not job then return { 'lost' } end
+if job.id ~= id or job.state ~= 'running' then return { 'gone' } end
 local left = left_of(job.spool_until, job.spool_length, now)
 if left > 0 and job.spooler ~= token then return { 'held', left } end
 redis.call('HSET', KEYS[2], 'spooler', token, 'spool_until', string.format('%.0f', now + length),
@@ -39,10 +42,10 @@ if job.fed == 0 and (bytes ~= '' or last) then
 	redis.call('HSET', KEYS[2], 'spool', spool)
 end
 if job.all == 1 or from ~= job.fed or job.spool ~= spool or (bytes == '' and not last) then
-	return { 'feeding', job.fed, job.next - job.low, job.spool }
+	return { 'feeding', job.fed, job.next - job.low, job.spool, job.all }
 end
 if bytes ~= '' then
-	if job.next - job.low >= ahead_max then return { 'full', job.fed, job.next - job.low, job.spool } end
+	if job.next - job.low >= ahead_max then return { 'full', job.fed, job.next - job.low, job.spool, 0 } end
 	redis.call('HSET', KEYS[2], 'c:' .. job.next, bytes)
 	job.next, job.keys, job.fed = job.next + 1, job.keys + keys, to
 end
@@ -50,4 +53,4 @@ if last then job.all, total = 1, job.keys end
 redis.call('HSET', KEYS[2], 'next', job.next, 'keys', string.format('%.0f', job.keys), 'fed',
 	string.format('%.0f', job.fed), 'all', job.all, 'total', string.format('%.0f', total))
 if last and job.next == job.low then job_end(KEYS[1], KEYS[2], name, job, 'done', '', now) end
-return { 'feeding', job.fed, job.next - job.low, job.spool }
+return { 'feeding', job.fed, job.next - job.low, job.spool, job.all }
