@@ -119,6 +119,10 @@ static void put_options(struct wire_buf *b, const segar_options *from)
 	options.if_older_ms = from->if_older_ms;
 	if (from->hard)
 		options.hard = 1;
+	if (from->trace) {
+		options.trace = 1;
+		options.trace_text = (struct wire_span){ from->trace, strlen(from->trace) };
+	}
 	options_put(b, &options);
 }
 

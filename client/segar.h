@@ -143,11 +143,14 @@ typedef struct segar_options {
 	/* How long this call may take in all, connecting included. SEGAR_UNSET: the handle's
 	 * timeout, or wait_ms and two seconds if that is longer. */
 	int64_t timeout_ms;
+	/* get, mget, refresh: the W3C traceparent that the call belongs to; NULL: none. Needed
+	 * until the function returns. */
+	const char *trace;
 } segar_options;
 
 #define SEGAR_OPTIONS                                                                              \
 	{                                                                                          \
-		SEGAR_UNSET, SEGAR_UNSET, SEGAR_UNSET, SEGAR_UNSET, 0, SEGAR_UNSET                 \
+		SEGAR_UNSET, SEGAR_UNSET, SEGAR_UNSET, SEGAR_UNSET, 0, SEGAR_UNSET, NULL           \
 	}
 
 typedef struct segar segar;

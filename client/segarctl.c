@@ -59,6 +59,11 @@ static const char *option_flag(const struct option_spec *option, char ret_flag[3
 	return ret_flag;
 }
 
+/* What follows the name of a method's option. */
+static const char *const option_args[] = {
+	[OPTION_NUMBER] = " N", [OPTION_FLAG] = "", [OPTION_TRACE] = " TRACEPARENT"
+};
+
 /* The commands that take an option of the methods, as "get, mget". */
 static void print_takers(FILE *out, unsigned methods)
 {
@@ -93,10 +98,8 @@ static void print_help(FILE *out)
 							  : "",
 			own_options[i].text);
 	for (size_t i = 0; i < options_count; i++) {
-		if (options_all[i].type == OPTION_NOT_YET)
-			continue;
 		fprintf(out, "      --%s%s\n          ", option_flag(&options_all[i], flag),
-			options_all[i].type == OPTION_NUMBER ? " N" : "");
+			option_args[options_all[i].type]);
 		print_takers(out, options_all[i].methods);
 		fprintf(out, ": %s\n", options_all[i].text);
 	}
@@ -162,6 +165,7 @@ static enum ctl_exit take_percent(const char *name, const char *text, double *re
 /* What the command line says, before it is known for which command. */
 struct line {
 	struct options options;
+	const char *trace; /* NULL: not said */
 	struct estimate_line estimate;
 	const char *socket; /* NULL: not said */
 	int64_t timeout_ms;
@@ -180,6 +184,8 @@ static enum ctl_exit take_method_option(struct line *line, const struct option_s
 
 	if (option->type == OPTION_NUMBER)
 		return take_number(option_flag(option, flag), arg, option->least, option->most, to);
+	if (option->type == OPTION_TRACE)
+		line->trace = arg;
 	*to = 1;
 	return CTL_VALUE;
 }
@@ -249,10 +255,8 @@ static void list_options(char *letters, struct option longs[OPTIONS_MAX],
 	*letters = '\0';
 	for (size_t i = 0; i < options_count; i++) {
 		const struct option_spec *option = &options_all[i];
-		const bool has_arg = option->type == OPTION_NUMBER;
+		const bool has_arg = option->type != OPTION_FLAG;
 
-		if (option->type == OPTION_NOT_YET)
-			continue;
 		assert(count < OPTIONS_MAX - 1);
 		longs[count] = (struct option){ option_flag(option, flags[count]),
 						has_arg ? required_argument : no_argument, NULL,
@@ -370,6 +374,7 @@ static void set_options(struct ctl *ctl, const struct line *line)
 	ctl->options.min_version = line->options.min_version;
 	ctl->options.if_older_ms = line->options.if_older_ms;
 	ctl->options.hard = line->options.hard == 1;
+	ctl->options.trace = line->trace;
 	ctl->options.timeout_ms = line->timeout_ms;
 	ctl->estimate = line->estimate;
 	ctl->warm = line->warm;

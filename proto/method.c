@@ -96,6 +96,23 @@ int64_t *option_at(struct options *options, const struct option_spec *option)
 	return (int64_t *)((char *)options + option->offset);
 }
 
+static enum status read_trace(const struct option_spec *option, const struct mp_value *value,
+			      struct options *options, struct wire_error *error)
+{
+	const char *why;
+
+	if (value->type != MP_STR && value->type != MP_BIN)
+		return wire_refuse(error, STATUS_BAD_REQUEST,
+				   "option %s is %s; it must be a string", option->name,
+				   mp_type_text(value->type));
+	why = trace_parse(value->bytes.data, value->bytes.len, &options->traceparent);
+	if (why)
+		return wire_refuse(error, STATUS_BAD_REQUEST,
+				   "option %s %s; it must be a traceparent", option->name, why);
+	options->trace = 1;
+	return STATUS_OK;
+}
+
 static enum status read_option(struct reader *params, enum method method, struct options *options,
 			       unsigned *seen, struct wire_error *error)
 {
@@ -111,9 +128,6 @@ static enum status read_option(struct reader *params, enum method method, struct
 	if (!option || !(option->methods & 1u << method))
 		return wire_refuse(error, STATUS_BAD_REQUEST, "%s has no option \"%s\"",
 				   method_name(method), wire_quote(name.data, name.len, quoted));
-	if (option->type == OPTION_NOT_YET)
-		return wire_refuse(error, STATUS_BAD_REQUEST, "option %s is not served yet",
-				   option->name);
 	bit = 1u << (option - options_all);
 	if (*seen & bit)
 		return wire_refuse(error, STATUS_BAD_REQUEST, "option %s is there twice",
@@ -122,6 +136,8 @@ static enum status read_option(struct reader *params, enum method method, struct
 	if (!reader_next(params, &value))
 		return wire_refuse(error, STATUS_BAD_REQUEST, "option %s has no value",
 				   option->name);
+	if (option->type == OPTION_TRACE && value.type != MP_NIL)
+		return read_trace(option, &value, options, error);
 	return option_value(option, &value, option_at(options, option), error);
 }
 
@@ -167,6 +183,8 @@ void options_put(struct wire_buf *b, const struct options *options)
 		wire_buf_str(b, options_all[i].name);
 		if (options_all[i].type == OPTION_NUMBER)
 			wire_buf_int(b, number);
+		else if (options_all[i].type == OPTION_TRACE)
+			wire_buf_str_len(b, options->trace_text.data, options->trace_text.len);
 		else
 			wire_buf_bool(b, number != 0);
 	}

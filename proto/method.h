@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "proto/reader.h"
+#include "proto/trace.h"
 #include "proto/wire.h"
 #include "proto/wire_buf.h"
 
@@ -40,7 +41,7 @@ enum {
 #undef X
 };
 
-enum option_type { OPTION_NUMBER, OPTION_FLAG, OPTION_NOT_YET };
+enum option_type { OPTION_NUMBER, OPTION_FLAG, OPTION_TRACE };
 
 #define OPTION_IN(NAME) (1u << METHOD_##NAME)
 #define OPTION_READS    (OPTION_IN(GET) | OPTION_IN(MGET))
@@ -56,7 +57,8 @@ enum option_type { OPTION_NUMBER, OPTION_FLAG, OPTION_NOT_YET };
 	X(if_older_ms, OPTION_NUMBER, 0, INT64_MAX, OPTION_IN(REFRESH),                            \
 	  "build only if the value is older")                                                      \
 	X(hard, OPTION_FLAG, 0, 1, OPTION_IN(INVALIDATE), "serve it no longer as stale, either")   \
-	X(trace, OPTION_NOT_YET, 0, 0, OPTION_IN(GET), "tell the way of the request")
+	X(trace, OPTION_TRACE, 0, 1, OPTION_READS | OPTION_IN(REFRESH),                            \
+	  "the W3C traceparent that the request belongs to")
 
 /* What an option is when the request does not name it, or names it with nil. */
 #define OPTION_UNSET INT64_MIN
@@ -66,6 +68,8 @@ struct options {
 #define X(name, type, least, most, methods, text) int64_t name;
 	OPTION_MAP(X)
 #undef X
+	struct trace traceparent;    /* as read, where `trace` is 1 */
+	struct wire_span trace_text; /* to be written, where `trace` is 1; borrowed */
 };
 
 static inline struct options options_unset(void)
@@ -102,8 +106,8 @@ const char *method_text(enum method method);
 
 /* Takes what follows the other params of a request to `method`: its options map, nil, or nothing.
  * Options that it does not name are OPTION_UNSET. Refuses with STATUS_BAD_REQUEST, `error` naming
- * the option: what is no map, unknown options and those of other methods, those not served yet,
- * options given twice, values of the wrong type or out of range, and params that follow. A float
+ * the option: what is no map, unknown options and those of other methods, options given twice,
+ * values of the wrong type or out of range, and params that follow. A float
  * without a fraction counts as the integer it is. `ret_options` is set on STATUS_OK only. */
 __attribute__((warn_unused_result)) enum status options_read(struct reader *params,
 							     enum method method,

@@ -218,6 +218,7 @@ void building_begin(struct engine *engine, struct batch *batch, int64_t now_us,
 			.lock_key = !flight->away,
 			.timeout_us = timeout_us,
 			.within_us = batch->start_us + BUILD_LATE_US - now_us,
+			.trace = flight->has_trace ? &flight->trace : NULL,
 			.fresh_us = -1,
 			.stale_us = -1,
 		};

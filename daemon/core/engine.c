@@ -177,8 +177,7 @@ void engine_join_or_start(struct engine *engine, struct request *request, int64_
 				      delay_of(request), now_us, effects);
 		if (flight) {
 			flight->client = request->query.client;
-			flight->cause =
-				ledger_cause(engine, &request->query, flight->priority, now_us);
+			ledger_begin(engine, flight, &request->query, flight->priority, now_us);
 		}
 	}
 	if (flight)
@@ -260,7 +259,7 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 			ENGINE_COUNT(engine, refresh->key.keyspace, background_dropped);
 			return;
 		}
-		flight->cause = ledger_cause(engine, refresh->query, refresh->priority, now_us);
+		ledger_begin(engine, flight, refresh->query, refresh->priority, now_us);
 		note_wants(flight, refresh->query);
 		flight->patient_until_us = refresh->patient_until_us;
 		if (refresh->newer && ne)
@@ -275,6 +274,9 @@ static void on_refresh(struct engine *engine, struct refresh_event *refresh, int
 	if (refresh->again && flight->build_seq != 0) {
 		flight->again = true;
 		flight->again_until_us = refresh->patient_until_us;
+		flight->again_has_trace = refresh->query->trace != NULL;
+		if (flight->again_has_trace)
+			flight->again_trace = *refresh->query->trace;
 		refresh->joined = false;
 	} else if (flight->patient_until_us < refresh->patient_until_us) {
 		flight->patient_until_us = refresh->patient_until_us;

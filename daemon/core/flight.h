@@ -78,6 +78,8 @@ struct flight {
 	enum flight_state state;
 	enum priority priority;
 	enum refresh_cause cause; /* why it was begun */
+	bool has_trace;           /* it was for a request that has a trace: `trace` */
+	struct trace trace;
 	struct warming *warming;  /* borrowed; what it was begun for; NULL: nothing, or told */
 	uint32_t warming_index;   /* its key there */
 	bool warming_boards;      /* it is to take its seat on the warming's batch */
@@ -139,6 +141,8 @@ struct flight {
 	/* A refresh call without a waiter that came too late for the build under way. */
 	bool again;
 	int64_t again_until_us;
+	bool again_has_trace;
+	struct trace again_trace;
 
 	/* The result: an entry, a failure, or neither (dropped). */
 	bool has_result;

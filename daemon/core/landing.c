@@ -127,6 +127,8 @@ void landing_finish(struct engine *engine, struct flight *flight, int64_t now_us
 			next->cause = CAUSE_MANUAL;
 			next->want_newer = true;
 			next->patient_until_us = flight->again_until_us;
+			next->has_trace = flight->again_has_trace;
+			next->trace = flight->again_trace;
 		}
 	}
 }

@@ -1,7 +1,7 @@
 #include "core/ledger.h"
 
-enum refresh_cause ledger_cause(const struct engine *engine, const struct query *query,
-				enum priority priority, int64_t now_us)
+static enum refresh_cause cause_of(const struct engine *engine, const struct query *query,
+				   enum priority priority, int64_t now_us)
 {
 	if (query->kind == QUERY_REFRESH)
 		return CAUSE_MANUAL;
@@ -15,6 +15,15 @@ enum refresh_cause ledger_cause(const struct engine *engine, const struct query 
 	if (ne->entry.changed)
 		return CAUSE_CHANGE;
 	return entry_phase(&ne->entry, now_us) == ENTRY_STALE ? CAUSE_STALE : CAUSE_MISS;
+}
+
+void ledger_begin(const struct engine *engine, struct flight *flight, const struct query *query,
+		  enum priority priority, int64_t now_us)
+{
+	flight->cause = cause_of(engine, query, priority, now_us);
+	flight->has_trace = query->trace != NULL;
+	if (query->trace)
+		flight->trace = *query->trace;
 }
 
 static enum refresh_outcome outcome_of_failure(const struct flight *flight)

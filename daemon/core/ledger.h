@@ -3,9 +3,9 @@
 
 #include "core/engine.h"
 
-/* Why a flight for this query is begun now. */
-enum refresh_cause ledger_cause(const struct engine *engine, const struct query *query,
-				enum priority priority, int64_t now_us);
+/* Notes what a flight that has just begun is for: why, and whose trace it is part of. */
+void ledger_begin(const struct engine *engine, struct flight *flight, const struct query *query,
+		  enum priority priority, int64_t now_us);
 
 /* What the flight, which is about to end, came to. Before the near cache takes its result. */
 enum refresh_outcome ledger_outcome(const struct engine *engine, const struct flight *flight);

@@ -19,6 +19,7 @@
 #include "base/value.h"
 #include "core/keyspace.h"
 #include "proto/status.h"
+#include "proto/trace.h"
 
 /* X(NAME, name, what it means) */
 #define BUILD_OUTCOME_MAP(X)                                                                       \
@@ -58,6 +59,8 @@ struct build {
 			       next may get through */
 	int64_t timeout_us; /* the statement's limit, enforced by the origin itself */
 	int64_t within_us;  /* it is sent so soon after it was handed over, or not at all: LATE */
+	const struct trace *trace; /* what the origin may log of it, if it logs; borrowed until
+				      done. Of a chain, the first counts that has one. NULL: none */
 	build_done_cb done;
 
 	/* The answer. The owner takes over both references. */

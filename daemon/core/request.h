@@ -14,6 +14,7 @@
 #include "core/keyspace.h"
 #include "proto/result.h"
 #include "proto/status.h"
+#include "proto/trace.h"
 
 /* The words are the wire's (proto/result.h). */
 #define X(NAME, name) ANSWER_##NAME,
@@ -41,8 +42,9 @@ struct query {
 	bool has_if_older;
 	int64_t max_stale_us; /* GET: bounds how long ago freshness ended; 0: no stale reply */
 	int64_t min_version;
-	int64_t if_older_us; /* REFRESH: an entry generated less long ago is enough */
-	int64_t wait_us;     /* from arrival to deadline; 0: answer now */
+	int64_t if_older_us;       /* REFRESH: an entry generated less long ago is enough */
+	int64_t wait_us;           /* from arrival to deadline; 0: answer now */
+	const struct trace *trace; /* the caller's, as the key's bytes; NULL: none */
 };
 
 struct answer {

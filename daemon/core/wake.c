@@ -201,7 +201,7 @@ static void refresh_behind(struct engine *engine, const struct request *request,
 		return;
 	struct flight *flight = course_start(engine, key, PRIORITY_REFRESH, 0, now_us, effects);
 	if (flight)
-		flight->cause = ledger_cause(engine, &request->query, PRIORITY_REFRESH, now_us);
+		ledger_begin(engine, flight, &request->query, PRIORITY_REFRESH, now_us);
 	course_advance(engine, now_us, effects);
 }
 

@@ -40,10 +40,12 @@ void regeneration_log(void *impl, const struct regeneration *regeneration)
 	const struct entry *before = regeneration->before, *after = &flight->result;
 	bool built = flight->op.verb == STORE_SAVE;
 	enum log_level level = built ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING;
-	char from[24], to[24];
+	char from[24], to[24], trace[TRACE_TEXT_LEN + 1];
 
 	if (!log_enabled_for(level, policy->log_level))
 		return;
+	if (flight->has_trace)
+		trace_write(&flight->trace, trace);
 	LOG_IF(true, level, "cache_regeneration",
 	       LOG_KEY("key", flight->key.bytes, flight->key.len),
 	       LOG_TEXT("keyspace", policy->name),
@@ -55,6 +57,6 @@ void regeneration_log(void *impl, const struct regeneration *regeneration)
 	       LOG_TEXT("version", version_text(built && after->has_version, after->version, to)),
 	       LOG_INT("rows", built && !after->absent), LOG_MS("queue_ms", regeneration->queue_us),
 	       LOG_MS("lease_ms", regeneration->lease_us),
-	       LOG_MS("build_ms", regeneration->build_us),
-	       LOG_MS("save_ms", regeneration->save_us));
+	       LOG_MS("build_ms", regeneration->build_us), LOG_MS("save_ms", regeneration->save_us),
+	       LOG_TEXT("trace", flight->has_trace ? trace : NULL));
 }

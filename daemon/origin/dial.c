@@ -15,7 +15,7 @@ static void dial_run(void *arg)
 	const char *const parameters[][2] = {
 		{ "keepalives_idle", "10" },   { "keepalives_interval", "5" },
 		{ "keepalives_count", "3" },   { "tcp_user_timeout", "20000" },
-		{ "dbname", dial->dsn },       { "application_name", "segard" },
+		{ "dbname", dial->dsn },       { "application_name", DIAL_NAME },
 		{ "client_encoding", "UTF8" },
 	};
 	enum { COUNT = sizeof(parameters) / sizeof(parameters[0]) };

@@ -9,6 +9,8 @@
 
 #include "origin/aside.h"
 
+#define DIAL_NAME "segard" /* the application_name of our sessions */
+
 enum { DIALS_MAX = 64 }; /* under way in the process, those that hang in the resolver included */
 
 /* Begins a connection with our own parameters and those of `dsn`, which is copied. Told when libpq

@@ -1,5 +1,6 @@
 #include "origin/exchange.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/check.h"
 #include "origin/canonical.h"
 #include "origin/chain.h"
+#include "origin/dial.h"
 #include "origin/eviction.h"
 #include "origin/statements.h"
 
@@ -246,6 +248,43 @@ static bool send_execute(struct exchange *exchange, const struct exchange_sessio
 				 : PQsendQueryPrepared(pg, name, count, values, NULL, NULL, 1));
 }
 
+/* Whose trace the statement tells: one can only tell one. */
+static const struct trace *trace_of(const struct build *build)
+{
+	while (build && !build->trace)
+		build = build->next;
+	return build ? build->trace : NULL;
+}
+
+static bool send_name(struct exchange *exchange, const struct exchange_session *session, PGconn *pg,
+		      const struct trace *trace)
+{
+	static const char set[] = "SET LOCAL application_name = '" DIAL_NAME " ";
+	char sql[sizeof(set) + TRACE_TEXT_LEN + 1];
+
+	static_assert(sizeof(DIAL_NAME) + TRACE_TEXT_LEN < 64, "PostgreSQL cuts a longer name");
+	memcpy(sql, set, sizeof(set) - 1);
+	trace_write(trace, sql + sizeof(set) - 1);
+	strcat(sql, "'");
+	return send_sql(exchange, session, pg, STEP_NAME, sql);
+}
+
+/* The statement, in a transaction of its own where it tells its trace; behind a pooler it is in one
+ * anyway. */
+static bool send_run(struct exchange *exchange, const struct exchange_session *session,
+		     const struct exchange_locks *locks, PGconn *pg, const char *const *args,
+		     unsigned args_count, const char *key)
+{
+	const struct trace *trace = trace_of(exchange->build);
+
+	if (!trace)
+		return send_execute(exchange, session, locks, pg, args, args_count, key);
+	return (session->is_pooled || send_sql(exchange, session, pg, STEP_BEGIN, "BEGIN")) &&
+	       send_name(exchange, session, pg, trace) &&
+	       send_execute(exchange, session, locks, pg, args, args_count, key) &&
+	       (session->is_pooled || send_sql(exchange, session, pg, STEP_COMMIT, "COMMIT"));
+}
+
 static enum exchange_turn next_learn(struct exchange *exchange, struct exchange_session *session,
 				     PGconn *pg)
 {
@@ -277,8 +316,8 @@ static enum exchange_turn next_chain(struct exchange *exchange, struct exchange_
 		return EXCHANGE_ENDS;
 	}
 	sent = send_before(exchange, session, pg) &&
-	       send_execute(exchange, session, locks, pg, (const char *const *)&arrays.keys, 1,
-			    arrays.locks);
+	       send_run(exchange, session, locks, pg, (const char *const *)&arrays.keys, 1,
+			arrays.locks);
 	chain_arrays_free(&arrays);
 	return sent ? EXCHANGE_BUILDS : EXCHANGE_BREAKS;
 }
@@ -302,8 +341,8 @@ static enum exchange_turn next_build(struct exchange *exchange, struct exchange_
 	}
 	snprintf(lock, sizeof(lock), "%" PRId64, guard_key_lock(locks->lock_namespace, key));
 	return send_before(exchange, session, pg) &&
-			       send_execute(exchange, session, locks, pg, arguments.args,
-					    arguments.count, build->lock_key ? lock : NULL)
+			       send_run(exchange, session, locks, pg, arguments.args,
+					arguments.count, build->lock_key ? lock : NULL)
 		       ? EXCHANGE_BUILDS
 		       : EXCHANGE_BREAKS;
 }
@@ -387,10 +426,10 @@ enum exchange_turn exchange_next(struct exchange *exchange, struct exchange_sess
 bool exchange_clean(struct exchange *exchange, const struct exchange_session *session, PGconn *pg,
 		    bool *ret_broken)
 {
-	if (!session->is_pooled || PQtransactionStatus(pg) != PQTRANS_INERROR)
+	if (PQtransactionStatus(pg) != PQTRANS_INERROR)
 		return false;
 	forget_steps(exchange);
 	*ret_broken = !send_sql(exchange, session, pg, STEP_ROLLBACK, "ROLLBACK") ||
-		      !send_sync(exchange, pg);
+		      (session->is_pooled && !send_sync(exchange, pg));
 	return true;
 }

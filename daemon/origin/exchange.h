@@ -11,9 +11,13 @@
  * sent at once, pipelined. After each turn exchange_next sends the next or says that the work is
  * over.
  *
+ * A build that has a trace tells PostgreSQL, so that what is logged of it names it: there 2 is a
+ * transaction, BEGIN, SET LOCAL application_name, the guarded statement, COMMIT. In a comment the
+ * trace would make a statement of its own of each build, to be prepared anew.
+ *
  * Behind a pooler each turn may meet another server session, in which nothing of ours may last: no
  * prepared statement, and no setting. There a turn is one transaction with one sync: BEGIN, SET
- * LOCAL, the guarded statement unnamed, COMMIT. What failed in it leaves a failed transaction,
+ * LOCAL, the guarded statement unnamed, COMMIT. What fails in a transaction leaves a failed one,
  * which exchange_clean ends before anything else is done.
  *
  * No waiting and no handles here; conn.h owns the connection.
@@ -52,13 +56,14 @@ struct exchange_session {
 /* What is waited for, in the order it was sent. Each ends in a sync of its own, so that an error of
    one leaves the next alone; behind a pooler, only the last of a turn. */
 enum exchange_step {
-	STEP_BEGIN, /* these three only behind a pooler */
+	STEP_BEGIN, /* these three only behind a pooler, or with a trace */
 	STEP_COMMIT,
 	STEP_ROLLBACK,
 	STEP_DIRECT,   /* ask the server's process for its number: a pooler's is another */
 	STEP_SETTING,  /* SET of what not every server has: an error does no harm */
 	STEP_SYSTEM,   /* ask which system this is: needs not be readable */
 	STEP_TIMEOUT,  /* SET statement_timeout */
+	STEP_NAME,     /* SET LOCAL application_name, with the trace in it */
 	STEP_STRAY,    /* DEALLOCATE of what no keyspace has any more */
 	STEP_DROP,     /* DEALLOCATE of what is outdated */
 	STEP_QUERY,    /* prepare the bare query, unnamed … */
@@ -67,7 +72,7 @@ enum exchange_step {
 	STEP_EXECUTE,  /* run it */
 	STEP_EVICT,    /* end who holds its lock */
 };
-enum { EXCHANGE_STEPS_MAX = 8 };
+enum { EXCHANGE_STEPS_MAX = 10 };
 
 struct exchange {
 	struct statement *statement; /* counted; NULL: no work */
@@ -118,8 +123,8 @@ enum exchange_progress {
 enum exchange_progress exchange_take(struct exchange *exchange, struct exchange_session *session,
 				     PGconn *pg);
 
-/* A turn was answered. True: it has left a failed transaction, which a pooler gives to nobody else;
-   its end was sent, and is to be waited for. `ret_broken`: libpq could not take it. */
+/* A turn was answered. True: it has left a failed transaction, of no use to anyone; its end was
+   sent, and is to be waited for. `ret_broken`: libpq could not take it. */
 bool exchange_clean(struct exchange *exchange, const struct exchange_session *session, PGconn *pg,
 		    bool *ret_broken);
 

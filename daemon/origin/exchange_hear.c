@@ -189,6 +189,7 @@ static void on_result(struct exchange *exchange, struct exchange_session *sessio
 		on_direct(exchange, session, result);
 		break;
 	case STEP_BEGIN:
+	case STEP_NAME:
 	case STEP_COMMIT:
 		if (is_error(result))
 			fail_from_result(exchange, result, false);

@@ -56,7 +56,8 @@ const char GUARD_EVICT_SQL[] =
 	" (pg_catalog.unnest($1::oid[]), pg_catalog.unnest($2::oid[])) AS segar_l(c, o))"
 	" AND l.objsubid = $3::smallint"
 	" AND a.datname = pg_catalog.current_database() AND a.usename = session_user"
-	" AND a.application_name = pg_catalog.current_setting('application_name')"
+	" AND split_part(a.application_name, ' ', 1) ="
+	" split_part(pg_catalog.current_setting('application_name'), ' ', 1)"
 	" AND a.pid <> pg_catalog.pg_backend_pid()"
 	" AND (a.xact_start < pg_catalog.clock_timestamp() - $4::bigint * interval '1 ms'"
 	" OR ($5::boolean AND a.wait_event = 'ClientWrite'))";

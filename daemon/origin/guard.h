@@ -93,6 +93,7 @@ extern const char GUARD_HISTORY_SQL[];
 /* Ends the sessions, of our own role and name, that hold one of the locks although their time is
  * over: that took more than GUARD_EVICT_LIMIT ms, or that hang in writing to a client which does
  * not read, and so notice neither their timeout nor a cancel. One row for each that was ended.
+ * Behind a blank a name has a build's trace, or what a pooler adds.
  */
 extern const char GUARD_EVICT_SQL[];
 

@@ -14,7 +14,8 @@ static void call_on_answer(struct request *request, const struct answer *answer)
 
 static struct call *call_create(struct peer *peer, const struct query *query)
 {
-	struct call *call = mem_alloc(sizeof(*call) + query->key.len);
+	const size_t trace_len = query->trace ? sizeof(*query->trace) : 0;
+	struct call *call = mem_alloc(sizeof(*call) + query->key.len + trace_len);
 
 	if (!call)
 		return NULL;
@@ -23,6 +24,9 @@ static struct call *call_create(struct peer *peer, const struct query *query)
 	call->request.query = *query;
 	call->request.query.client = peer->number;
 	call->request.query.key.bytes = call->bytes;
+	if (query->trace)
+		call->request.query.trace =
+			memcpy(call->bytes + query->key.len, query->trace, trace_len);
 	call->request.answer = call_on_answer;
 	call->until_us = peer->server->now_us + query->wait_us;
 	list_node_init(&call->node);

@@ -28,7 +28,7 @@ struct call {
 	uint32_t index;         /* of the key in the mget */
 	uint32_t id;
 	int64_t until_us; /* its deadline */
-	char bytes[];
+	char bytes[];     /* the key's, and behind them its trace, if it has one */
 };
 
 /* Replies to the query of request `id`, now or later. Its key's bytes are borrowed for the call. */

@@ -96,6 +96,7 @@ void dispatch_query(const struct options *options, enum query_kind kind, struct 
 	query->if_older_us = query->has_if_older ? us_of(options->if_older_ms) : 0;
 	query->wait_us = options->wait_ms != OPTION_UNSET ? us_of(options->wait_ms)
 							  : query->key.keyspace->policy->wait_us;
+	query->trace = options->trace != OPTION_UNSET ? &options->traceparent : NULL;
 }
 
 static enum status read_key_and_options(struct ask *ask, struct key *ret_key,

@@ -36,5 +36,6 @@ enum status dispatch_key(struct peer *peer, enum method method, struct reader *p
 			 struct key *ret_key, struct wire_error *error)
 	__attribute__((warn_unused_result));
 
-/* Completes a query whose key is set by the request's options and its keyspace's policy. */
+/* Completes a query whose key is set by the request's options, which it borrows as it does the
+ * key's bytes, and its keyspace's policy. */
 void dispatch_query(const struct options *options, enum query_kind kind, struct query *query);

@@ -159,6 +159,39 @@ static void the_session_is_set_up(void)
 	rig_close(&rig);
 }
 
+/* The session has its own name again afterwards, whatever came of the build. */
+static void a_traced_build_is_named_for_its_time(void)
+{
+	static const char text[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+	static struct run run;
+	struct trace trace;
+	struct rig rig;
+
+	EXPECT(!trace_parse(text, TRACE_TEXT_LEN, &trace));
+	rig_open(&rig, &server, 1);
+	rig_keyspace(&rig, "ks",
+		     "SELECT 1 / $1::int || current_setting('application_name') AS value");
+	rig_start(&rig);
+	for (int i = 0; i < 3; i++) {
+		run_init(&run, &rig, 0, "ks:1");
+		run.build.trace = &trace;
+		run_start(&run, &rig);
+		run_wait(&run, &rig);
+		RUN_IS(&run, "row 1segard 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+		run_free(&run);
+		BUILD_IS(&rig, 0, "ks:1", "row 1segard");
+		run_init(&run, &rig, 0, "ks:0");
+		run.build.trace = &trace;
+		run_start(&run, &rig);
+		run_wait(&run, &rig);
+		RUN_IS(&run, "failed origin_error 22012 division by zero");
+		run_free(&run);
+		BUILD_IS(&rig, 0, "ks:1", "row 1segard");
+	}
+	EXPECT(pool_counters(rig.pool)->connects == 1);
+	rig_close(&rig);
+}
+
 /* --- what a query may be --- */
 
 static void a_query_that_does_not_prepare_is_refused_alone(void)
@@ -470,6 +503,7 @@ static const struct test tests[] = {
 	TEST(two_rows_are_an_error),
 	TEST(versions_are_integers_or_null),
 	TEST(the_session_is_set_up),
+	TEST(a_traced_build_is_named_for_its_time),
 	TEST(a_query_that_does_not_prepare_is_refused_alone),
 	TEST(a_value_is_computed_once),
 	TEST(a_rows_own_times_have_bounds),

@@ -103,8 +103,10 @@ static const struct {
 	{ "81 a6 77 61 69 74 5f 6d 01", METHOD_GET, "get has no option \"wait_m\"" },
 	{ "81 " HARD " c3", METHOD_GET, "get has no option \"hard\"" },
 	{ "81 " WAIT_MS " 01", METHOD_INSPECT, "inspect has no option \"wait_ms\"" },
-	{ "81 " TRACE " c3", METHOD_GET, "option trace is not served yet" },
-	{ "81 " TRACE " c3", METHOD_MGET, "mget has no option \"trace\"" },
+	{ "81 " TRACE " c3", METHOD_GET, "option trace is a boolean; it must be a string" },
+	{ "81 " TRACE " a1 30", METHOD_MGET,
+	  "option trace is too short; it must be a traceparent" },
+	{ "81 " TRACE " a1 30", METHOD_INSPECT, "inspect has no option \"trace\"" },
 	{ "82 " WAIT_MS " 01 " WAIT_MS " 01", METHOD_GET, "option wait_ms is there twice" },
 	{ "82 " WAIT_MS " c0 " WAIT_MS " 01", METHOD_GET, "option wait_ms is there twice" },
 	{ "81 " WAIT_MS " a1 31", METHOD_GET, "option wait_ms is a string; it must be an integer" },
@@ -157,7 +159,9 @@ Test(method, the_longest_wait_is_taken)
 
 Test(method, options_are_written_as_they_are_read)
 {
+	static const char TRACEPARENT[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 	struct options sent = options_unset(), got;
+	char text[TRACE_TEXT_LEN + 1];
 	struct wire_error error;
 	struct wire_buf b;
 	struct reader r;
@@ -178,5 +182,16 @@ Test(method, options_are_written_as_they_are_read)
 	reader_init(&r, b.data, b.len);
 	cr_assert_eq(options_read(&r, METHOD_INVALIDATE, &got, &error), STATUS_OK);
 	cr_assert_eq(got.hard, 1);
+
+	wire_buf_rewind(&b, 0);
+	sent = options_unset();
+	sent.trace = 1;
+	sent.trace_text = (struct wire_span){ TRACEPARENT, TRACE_TEXT_LEN };
+	options_put(&b, &sent);
+	reader_init(&r, b.data, b.len);
+	cr_assert_eq(options_read(&r, METHOD_MGET, &got, &error), STATUS_OK);
+	cr_assert_eq(got.trace, 1);
+	trace_write(&got.traceparent, text);
+	cr_assert_str_eq(text, TRACEPARENT);
 	wire_buf_close(&b);
 }

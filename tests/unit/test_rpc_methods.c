@@ -116,7 +116,7 @@ Test(rpc_methods, wrong_requests_are_refused_by_name)
 	client_call_with(&client, 5, "get", "k:a", "wait_ms", -1);
 	expect_error(5, STATUS_BAD_REQUEST, wrong[1]);
 	client_call_with(&client, 6, "get", "k:a", "trace", 1);
-	expect_error(6, STATUS_BAD_REQUEST, "option trace is not served yet");
+	expect_error(6, STATUS_BAD_REQUEST, "option trace is an integer; it must be a string");
 	client_call(&client, 7, "get", NULL);
 	expect_error(7, STATUS_BAD_REQUEST, "the key is missing");
 	client_call(&client, 8, "ping", "k:a");
