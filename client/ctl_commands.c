@@ -218,6 +218,31 @@ static enum ctl_exit run_top(struct ctl *ctl, const struct command *command)
 	return ctl_top(ctl, (uint32_t)keys);
 }
 
+/* log of {level, keyspace, rate}, as far as they are said. */
+static enum ctl_exit run_log(struct ctl *ctl, const struct command *command)
+{
+	static const char *const names[] = { "level", "keyspace" };
+	const bool has_rate = ctl->estimate.given & ESTIMATE_RATE;
+	struct wire_buf params;
+	enum ctl_exit exit_code;
+
+	wire_buf_init(&params, WIRE_REQUEST_MAX);
+	wire_buf_map(&params, (uint32_t)ctl->args_count + has_rate);
+	for (int i = 0; i < ctl->args_count; i++) {
+		wire_buf_str(&params, names[i]);
+		wire_buf_str(&params, ctl->args[i]);
+	}
+	if (has_rate) {
+		wire_buf_str(&params, "rate");
+		wire_buf_int(&params, (int64_t)ctl->estimate.plan.rate_per_s);
+	}
+	exit_code = show(
+		ctl, segar_call(ctl->c, command->name, params.data, params.len, 1, &ctl->options),
+		show_encoded);
+	wire_buf_close(&params);
+	return exit_code;
+}
+
 static enum ctl_exit run_doctor(struct ctl *ctl, const struct command *command)
 {
 	(void)command;
@@ -267,6 +292,8 @@ const struct command commands[] = {
 	{ "warm", "PLAN | KEY...", "have keys built before they are asked for", 1,
 	  WIRE_MGET_KEYS_MAX, 0, run_warm },
 	{ "reload", "", "have the configuration read anew", 0, 0, 0, run_plain },
+	{ "log", "[LEVEL [KEYSPACE]]", "show what is logged, or change it until the next reload", 0,
+	  2, 0, run_log },
 	{ "doctor", "", "look for what is wrong, and say how to mend it", 0, 0, 0, run_doctor },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,
 	  OPTION_IN(GET), run_bench },

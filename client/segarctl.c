@@ -313,7 +313,8 @@ static enum ctl_exit check_options(struct line *line, const struct command *comm
 	if (line->for_bench && strcmp(command->name, "bench") != 0)
 		return refuse("-c, -d, -n and -t are for bench");
 	const bool warms = strcmp(command->name, "warm") == 0;
-	const unsigned own = line->estimate.given & ~(warms ? ESTIMATE_RATE : 0u);
+	const bool has_rate = warms || strcmp(command->name, "log") == 0;
+	const unsigned own = line->estimate.given & ~(has_rate ? ESTIMATE_RATE : 0u);
 	if (own && strcmp(command->name, "estimate") != 0)
 		return refuse("--rate, --build and what goes with them are for estimate");
 	if ((line->warm.wait || line->warm.fail_under > 0) && !warms)

@@ -28,6 +28,7 @@
 	X(WARM_STATUS, warm_status, "[job]", "how a warm-up stands, or all that run")              \
 	X(WARM_CANCEL, warm_cancel, "job", "end a warm-up")                                        \
 	X(RELOAD, reload, "", "read the configuration anew")                                       \
+	X(LOG, log, "[{level, keyspace, rate}]", "what is logged, and how much of it")             \
 	X(DOCTOR, doctor, "", "what is wrong with all that the daemon lives by")
 
 enum method {

@@ -15,6 +15,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/check.h"
 #include "base/log_line.h"
 
 static_assert(LOG_LINE_MAX <= PIPE_BUF, "a pipe takes a line whole or not at all");
@@ -24,6 +25,7 @@ static struct {
 	int fd;
 	_Atomic enum log_level level;
 	enum log_format format;
+	_Atomic unsigned rate;
 	bool is_journal;
 	bool is_socket;
 	bool hides_keys;
@@ -36,6 +38,7 @@ static struct {
 	.fd = STDERR_FILENO,
 	.level = LOG_LEVEL_INFO,
 	.format = LOG_FORMAT_TEXT,
+	.rate = LOG_SITE_BURST,
 };
 
 /* Whether `st` is what systemd connected to the journal: it names device and inode. */
@@ -57,9 +60,51 @@ void log_open(int fd, enum log_level level, enum log_format format)
 	the_log.fd = fd;
 	the_log.level = level;
 	the_log.format = format;
+	the_log.rate = LOG_SITE_BURST;
 	the_log.is_socket = is_known && S_ISSOCK(st.st_mode);
 	the_log.is_journal = is_known && is_journal(&st);
 	pthread_mutex_unlock(&the_log.lock);
+}
+
+void log_set_level(enum log_level level)
+{
+	the_log.level = level;
+}
+
+enum log_level log_level(void)
+{
+	return the_log.level;
+}
+
+void log_set_rate(unsigned lines)
+{
+	CHECK(lines >= 1 && lines <= LOG_RATE_MAX);
+	the_log.rate = lines;
+}
+
+unsigned log_rate(void)
+{
+	return the_log.rate;
+}
+
+static const char *const level_names[] = {
+	[LOG_LEVEL_ERROR] = "error",
+	[LOG_LEVEL_WARNING] = "warning",
+	[LOG_LEVEL_INFO] = "info",
+	[LOG_LEVEL_DEBUG] = "debug",
+};
+
+const char *log_level_name(enum log_level level)
+{
+	return level_names[level];
+}
+
+int log_level_from_name(const char *name, size_t len)
+{
+	for (int i = 0; i <= LOG_LEVEL_DEBUG; i++)
+		if (strlen(level_names[i]) == len && memcmp(level_names[i], name, len) == 0)
+			return i;
+	return -1;
 }
 
 void log_hide_keys(bool hidden, const char *salt)
@@ -95,7 +140,7 @@ static bool site_admits(struct log_site *site)
 		site->second = second;
 		site->lines = 0;
 	}
-	if (site->lines < LOG_SITE_BURST) {
+	if (site->lines < the_log.rate) {
 		site->lines++;
 		return true;
 	}

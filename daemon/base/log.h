@@ -28,9 +28,10 @@
 #include "base/policy.h"
 
 enum {
-	LOG_LINE_MAX = 4096,  /* bytes with the newline: what a pipe takes whole (PIPE_BUF) */
-	LOG_VALUE_MAX = 1024, /* bytes of one value; more are cut */
-	LOG_SITE_BURST = 20,  /* lines of one place in the source, a second */
+	LOG_LINE_MAX = 4096,        /* bytes with the newline: what a pipe takes whole (PIPE_BUF) */
+	LOG_VALUE_MAX = 1024,       /* bytes of one value; more are cut */
+	LOG_SITE_BURST = 20,        /* lines of one place in the source, a second, unless … */
+	LOG_RATE_MAX = 1000 * 1000, /* … log_set_rate() says another number, up to this */
 };
 
 enum log_field_type { LOG_FIELD_TEXT, LOG_FIELD_KEY, LOG_FIELD_INT, LOG_FIELD_UINT, LOG_FIELD_MS };
@@ -98,8 +99,20 @@ struct log_site {
 #define log_debug(name, ...)   LOG_AT(LOG_LEVEL_DEBUG, name, ##__VA_ARGS__)
 
 /* Sends the log to `fd` (borrowed, stays open) and finds out what that is. Without it, the log goes
- * to stderr as text, from level info. Again at a reload, on the same thread as before. */
+ * to stderr as text, from level info. Again at a reload, on the same thread as before; what the
+ * functions below have set is then over. */
 void log_open(int fd, enum log_level level, enum log_format format);
+
+/* From which level on events are written, and how many lines of one place a second (1 to
+ * LOG_RATE_MAX). */
+void log_set_level(enum log_level level);
+enum log_level log_level(void);
+void log_set_rate(unsigned lines);
+unsigned log_rate(void);
+
+/* Static. -1: no level has that name. */
+const char *log_level_name(enum log_level level);
+int log_level_from_name(const char *name, size_t len);
 
 /* Whether keys are hidden from now on. Equal keys under an equal salt have equal numbers, on all
  * hosts, so that events can be put together; who has the salt can find out whether a key that he

@@ -206,13 +206,6 @@ static const int priorities[] = {
 	[LOG_LEVEL_DEBUG] = 7,
 };
 
-static const char *const levels[] = {
-	[LOG_LEVEL_ERROR] = "error",
-	[LOG_LEVEL_WARNING] = "warning",
-	[LOG_LEVEL_INFO] = "info",
-	[LOG_LEVEL_DEBUG] = "debug",
-};
-
 static void put_time(struct line *line, int64_t time_us)
 {
 	time_t seconds = (time_t)(time_us / 1000000);
@@ -239,7 +232,8 @@ size_t log_line_write(const struct log_record *record, enum log_format format,
 		put_format(&line, "<%d>", priorities[record->level]);
 	else
 		put_time(&line, record->time_us);
-	put_field(&line, &LOG_BYTES("level", levels[record->level], strlen(levels[record->level])));
+	put_field(&line, &LOG_BYTES("level", log_level_name(record->level),
+				    strlen(log_level_name(record->level))));
 	for (size_t i = 0; i < record->fields_count; i++)
 		put_field(&line, &record->fields[i]);
 

@@ -85,6 +85,7 @@ void keyspace_take(struct keyspace *keyspace, const struct policy *policy, int64
 	const struct changeover since = { now_us, keyspace_spread_us(policy) };
 	uint64_t definition = keyspace_definition(policy);
 	keyspace->policy = policy_ref(policy);
+	keyspace->log_level = policy->log_level;
 	if (!before || !has_same_bounds(before, policy) || before->early != policy->early) {
 		keyspace->bounded = since;
 		keyspace->generation++;

@@ -30,6 +30,8 @@ struct keyspace {
 	uint32_t generation;         /* entries of another generation are not plainly fresh */
 	uint32_t users; /* near entries, flights, batches, requests, operations: who points here */
 	bool removed;   /* not configured any more: goes with its last user */
+	unsigned log_level; /* of events of its keys, as the policy has it or the method `log` has
+			       set it: 0 as all others, else enum log_level and 1 */
 	struct list_node leaving;  /* among the removed ones */
 	struct keyspace *namesake; /* the roster's: the next whose name hashes alike */
 	struct epochs epochs;

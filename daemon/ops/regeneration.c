@@ -42,7 +42,7 @@ void regeneration_log(void *impl, const struct regeneration *regeneration)
 	enum log_level level = built ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING;
 	char from[24], to[24], trace[TRACE_TEXT_LEN + 1];
 
-	if (!log_enabled_for(level, policy->log_level))
+	if (!log_enabled_for(level, flight->key.keyspace->log_level))
 		return;
 	if (flight->has_trace)
 		trace_write(&flight->trace, trace);

@@ -381,7 +381,7 @@ static void pool_on_freed(struct conn *conn)
 static void pool_log_failure(const struct build *build)
 {
 	const struct value *text = build->text;
-	if (!log_enabled_for(LOG_LEVEL_WARNING, build->key.keyspace->policy->log_level))
+	if (!log_enabled_for(LOG_LEVEL_WARNING, build->key.keyspace->log_level))
 		return;
 	if (build->outcome == BUILD_FAILED)
 		LOG_IF(true, LOG_LEVEL_WARNING, "build.failed",

@@ -11,6 +11,7 @@
 #include "rpc/accounts.h"
 #include "rpc/call.h"
 #include "rpc/keyop.h"
+#include "rpc/logging.h"
 #include "rpc/mget.h"
 #include "rpc/peer.h"
 #include "rpc/reply.h"
@@ -330,6 +331,19 @@ static enum status serve_reload(struct ask *ask, struct wire_error *error)
 	return status;
 }
 
+static enum status serve_log(struct ask *ask, struct wire_error *error)
+{
+	enum status status = logging_change(ask->peer, &ask->params, error);
+	struct reply reply;
+
+	if (status != STATUS_OK)
+		return status;
+	reply = reply_begin(ask->peer, ask->id);
+	logging_put(&reply.out->bytes, ask->peer);
+	reply_end(&reply);
+	return STATUS_OK;
+}
+
 static enum status serve_doctor(struct ask *ask, struct wire_error *error)
 {
 	struct options options;
@@ -405,15 +419,10 @@ static const handler handlers[] = {
 
 static enum status refuse_method(struct wire_span name, struct wire_error *error)
 {
-	static const char *const later[] = { "log" };
 	char quoted[WIRE_QUOTED_MAX];
 
-	wire_quote(name.data, name.len, quoted);
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
-		if (strlen(later[i]) == name.len && memcmp(later[i], name.data, name.len) == 0)
-			return wire_refuse(error, STATUS_UNKNOWN_METHOD,
-					   "%s is not served by this version", quoted);
-	return wire_refuse(error, STATUS_UNKNOWN_METHOD, "there is no method \"%s\"", quoted);
+	return wire_refuse(error, STATUS_UNKNOWN_METHOD, "there is no method \"%s\"",
+			   wire_quote(name.data, name.len, quoted));
 }
 
 void dispatch(struct peer *peer, const struct rpc_message *message)

@@ -1,8 +1,10 @@
 """The log: an event for each build, levels of keyspaces, keys that are not to be read."""
 import json
+import subprocess
 
 import pytest
 
+from harness.segard import SEGARCTL
 from harness.wait import wait_until
 from harness.wire import Error
 
@@ -76,3 +78,42 @@ def test_keys_can_be_hidden_and_compared(origin, make_segard):
         return one["key"]
 
     assert hidden("a") == hidden("a") != hidden("b")
+
+
+def test_levels_change_while_it_runs(origin, make_segard):
+    segard = make_segard(origin, log={"level": "warning", "format": "json"}, keyspaces={"item": {"log": "error"}}).start()
+
+    def built(client, key):
+        """Whether the build is logged: before a line that always is."""
+        client.get(key)
+        before = len(events(segard, "log.set"))
+        client.call("log", {"rate": 1000})
+        wait_events(segard, "log.set", before + 1)
+        return key in [event["key"] for event in events(segard, "cache_regeneration")]
+
+    with segard.client() as client:
+        assert client.call("log") == {"level": "warning", "rate": 20, "keyspaces": {"item": "error"}}
+        assert not built(client, "item:1") and not built(client, "sized:1")
+        assert client.call("log", {"level": "info", "keyspace": "item"})["keyspaces"] == {"item": "info"}
+        assert built(client, "item:2") and not built(client, "sized:2")
+        client.call("log", {"level": "inherit", "keyspace": "item"})
+        assert client.call("log", {"level": "info"}) == {"level": "info", "rate": 1000, "keyspaces": {}}
+        assert built(client, "item:3") and built(client, "sized:3")
+        for wrong, why in (({"level": "loud"}, "level is"), ({"keyspace": "item"}, "level is missing"), ({"rate": 0}, "rate"),
+                           ({"level": "inherit"}, "of a keyspace"), ({"lvl": "info"}, "lvl"), (5, "takes a map")):
+            with pytest.raises(Error) as refused:
+                client.call("log", wrong)
+            assert refused.value.code == "bad_request" and why in refused.value.text
+        client.call("reload")
+        assert client.call("log") == {"level": "warning", "rate": 20, "keyspaces": {"item": "error"}}
+
+
+def test_more_lines_are_let_through_where_that_is_asked_for(origin, make_segard):
+    segard = make_segard(origin, log={"level": "info", "format": "json"}).start()
+    with segard.client() as client:
+        shown = subprocess.run([SEGARCTL, "-s", segard.socket, "log", "--rate", "1000/s", "-j"], check=True,
+                               capture_output=True, text=True)
+        assert json.loads(shown.stdout) == {"level": "info", "rate": 1000, "keyspaces": {}}
+        client.call("mget", [f"item:{i}" for i in range(1, 61)])
+        built = wait_events(segard, "cache_regeneration", 60)
+    assert len(built) == 60 and not any("suppressed" in event for event in built)

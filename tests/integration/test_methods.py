@@ -132,7 +132,7 @@ def test_inspect_shows_a_flight(segard, origin, client):
     client.receive(waiting)
 
 
-@pytest.mark.parametrize("method", ["log", "nonsense", "", "GET"])
+@pytest.mark.parametrize("method", ["logs", "nonsense", "", "GET"])
 def test_methods_that_are_not_served(client, method):
     with pytest.raises(Error, match="^unknown_method: "):
         client.call(method)

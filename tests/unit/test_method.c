@@ -33,7 +33,7 @@ Test(method, every_name_finds_its_method)
 		cr_assert_not_null(method_params((enum method)i));
 		cr_assert_not_null(method_text((enum method)i));
 	}
-	cr_assert_eq(method_from_name("log", 3), -1);
+	cr_assert_eq(method_from_name("lo", 2), -1);
 	cr_assert_eq(method_from_name("", 0), -1);
 }
 

@@ -110,7 +110,7 @@ Test(rpc_methods, wrong_requests_are_refused_by_name)
 	client_call(&client, 2, "git", "k:a");
 	expect_error(2, STATUS_UNKNOWN_METHOD, "there is no method \"git\"");
 	client_call(&client, 3, "log", "k");
-	expect_error(3, STATUS_UNKNOWN_METHOD, "log is not served by this version");
+	expect_error(3, STATUS_BAD_REQUEST, "log takes a map");
 	client_call_with(&client, 4, "get", "k:a", "hard", 1);
 	expect_error(4, STATUS_BAD_REQUEST, wrong[0]);
 	client_call_with(&client, 5, "get", "k:a", "wait_ms", -1);
