@@ -56,8 +56,22 @@ enum {
 const char *refresh_cause_name(enum refresh_cause cause);
 const char *refresh_outcome_name(enum refresh_outcome outcome);
 
+/* X(name, what it counts): by the reason that is part of their names */
+#define ACCOUNT_RETRY_MAP(X)                                                                       \
+	X(retries_load, "loads asked anew, for the answer was old or without its value")           \
+	X(retries_held, "looks at the shared store while another daemon built")                    \
+	X(retries_lock, "builds to be begun again, for a lock at the origin was held")             \
+	X(retries_lost, "builds to be begun again, for their connection failed")                   \
+	X(retries_late,                                                                            \
+	  "builds to be begun again, for their moment was over before they were sent")             \
+	X(retries_apart, "builds to be begun again alone, for nothing came of their batch")        \
+	X(retries_lease, "leases asked anew, for the permit came too late for them")
+#define ACCOUNT_REFUSAL_MAP(X)                                                                     \
+	X(queue_refused, "refreshes refused, for the queue was full")                              \
+	X(breaker_refused, "refreshes refused, for the origin was lost and is being probed")
+
 /* X(name, what it counts): per keyspace, and in sum */
-#define ACCOUNT_COUNTER_MAP(X)                                                                     \
+#define ACCOUNT_PLAIN_MAP(X)                                                                       \
 	X(misses, "requests that could not be answered at once")                                   \
 	X(joined, "of these, those that joined a refresh under way")                               \
 	X(reasked, "waiting requests for which a refresh that ended was no answer")                \
@@ -82,18 +96,12 @@ const char *refresh_outcome_name(enum refresh_outcome outcome);
 	X(saves_refused, "values not stored, for the lease had lapsed or a newer one was there")   \
 	X(permits_denied, "answers of the shared store that no permit is free now")                \
 	X(permits_given_up, "permits that came too late")                                          \
-	X(retries_load, "loads asked anew, for the answer was old or without its value")           \
-	X(retries_held, "looks at the shared store while another daemon built")                    \
-	X(retries_lock, "builds to be begun again, for a lock at the origin was held")             \
-	X(retries_lost, "builds to be begun again, for their connection failed")                   \
-	X(retries_late,                                                                            \
-	  "builds to be begun again, for their moment was over before they were sent")             \
-	X(retries_apart, "builds to be begun again alone, for nothing came of their batch")        \
-	X(retries_lease, "leases asked anew, for the permit came too late for them")               \
-	X(queue_refused, "refreshes refused, for the queue was full")                              \
-	X(breaker_refused, "refreshes refused, for the origin was lost and is being probed")       \
 	X(background_dropped, "refreshes that nobody waited for, ended without a value")           \
 	X(changes, "changes and invalidations of keys")
+#define ACCOUNT_COUNTER_MAP(X)                                                                     \
+	ACCOUNT_PLAIN_MAP(X)                                                                       \
+	ACCOUNT_RETRY_MAP(X)                                                                       \
+	ACCOUNT_REFUSAL_MAP(X)
 
 struct account_counters {
 #define X(name, text) uint64_t name;

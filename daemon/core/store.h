@@ -39,6 +39,11 @@ enum store_verb {
 	STORE_VERB_MAP(X)
 #undef X
 };
+enum {
+#define X(NAME, name, text) +1
+	STORE_VERB_COUNT = 0 STORE_VERB_MAP(X)
+#undef X
+};
 const char *store_verb_name(enum store_verb verb);
 
 enum store_outcome {

@@ -256,6 +256,7 @@ static bool open_metrics(struct daemon *daemon)
 		.pool = daemon->pool,
 		.redis = daemon->stores.redis,
 		.feed = &daemon->follower.feed,
+		.hot = &daemon->hot_keys,
 		.warmer = &daemon->warmup.warmer,
 	};
 	if (metrics_open(&daemon->metrics, &daemon->loop, &sources, why, sizeof(why)))

@@ -1,4 +1,5 @@
 /* The families of the daemon as a whole. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/family.h"
@@ -66,6 +67,18 @@ enum part { DAEMON, STORE, FEED };
 	  (double)feed.open_ms / 1e3)                                                              \
 	FEED_COUNTER_MAP(FEED_COUNTER)
 
+#define HOT_NUMBER_MAP                                                                             \
+	X(DAEMON, hot_tracked, gauge, "keys whose gets are counted, to tell the hottest",          \
+	  engine->hotlist.used)                                                                    \
+	X(DAEMON, hot_listed, gauge, "hot keys that the daemon before this one left", hot->listed) \
+	X(DAEMON, hot_found, gauge, "of these, brought back from the shared store", hot->found)    \
+	X(DAEMON, hot_built, counter, "of these, built", hot->built)                               \
+	X(DAEMON, hot_failed, counter, "of these, tried in vain", hot->failed)                     \
+	X(DAEMON, hot_restored, gauge, "1: they are back, or given up",                            \
+	  hot->phase == HOT_DONE || hot->phase == HOT_IDLE)                                        \
+	X(DAEMON, hot_writes, counter, "times that the hot keys were written down", hot->writes)   \
+	X(DAEMON, hot_write_errors, counter, "times that they could not be", hot->write_errors)
+
 #define WARM_COUNTER(name, text) X(DAEMON, warm_##name, counter, text, warmer->counters.name)
 #define WARM_NUMBER_MAP                                                                            \
 	X(DAEMON, warm_under_way, gauge, "statements of warm-ups that this daemon has under way",  \
@@ -92,6 +105,7 @@ enum part { DAEMON, STORE, FEED };
 	ORIGIN_NUMBER_MAP                                                                          \
 	STORE_NUMBER_MAP                                                                           \
 	FEED_NUMBER_MAP                                                                            \
+	HOT_NUMBER_MAP                                                                             \
 	WARM_NUMBER_MAP                                                                            \
 	SERVER_NUMBER_MAP                                                                          \
 	PROCESS_NUMBER_MAP
@@ -115,6 +129,7 @@ static bool read_number(const struct family_sources *sources, unsigned number, d
 	const struct server *server = sources->server;
 	const struct engine *engine = server->pump->engine;
 	const struct pool_counters *origin = pool_counters(sources->pool);
+	const struct hot_keys *hot = sources->hot;
 	const struct warmer *warmer = sources->warmer;
 	struct redis_stats store = { 0 };
 	struct feed_stats feed = { 0 };
@@ -179,6 +194,20 @@ static void put_store_errors(struct page *page, const struct metric *metric,
 			    store_error_name((enum store_error)i));
 }
 
+static void put_store_latencies(struct page *page, const struct metric *metric,
+				const struct family_sources *sources,
+				const struct keyspace *keyspace)
+{
+	(void)keyspace;
+	for (int verb = 0; sources->redis && verb < STORE_VERB_COUNT; verb++) {
+		char label[64];
+		snprintf(label, sizeof(label), "operation=\"%s\"",
+			 store_verb_name((enum store_verb)verb));
+		page_durations(page, metric, label,
+			       redis_store_latencies(sources->redis, (enum store_verb)verb));
+	}
+}
+
 /* The next of the warm-ups that run, after `node`; NULL: the first. */
 static const struct warmer_job *next_job(const struct warmer *warmer, const struct list_node **node)
 {
@@ -202,7 +231,8 @@ static void put_warm_keys(struct page *page, const struct metric *metric,
 	(void)keyspace;
 	while ((job = next_job(sources->warmer, &node)))
 		if (job->job.total >= 0)
-			page_sample(page, metric, (double)job->job.total, "job=\"%s\"", job->name);
+			page_sample(page, metric, (double)job->job.total, "warm_up=\"%s\"",
+				    job->name);
 }
 
 static void put_warm_done(struct page *page, const struct metric *metric,
@@ -213,12 +243,12 @@ static void put_warm_done(struct page *page, const struct metric *metric,
 	(void)keyspace;
 	while ((job = next_job(sources->warmer, &node))) {
 		const struct job_counts *counts = &job->job.counts;
-		page_sample(page, metric, (double)counts->fresh, "job=\"%s\",result=\"fresh\"",
+		page_sample(page, metric, (double)counts->fresh, "warm_up=\"%s\",result=\"fresh\"",
 			    job->name);
-		page_sample(page, metric, (double)counts->built, "job=\"%s\",result=\"built\"",
+		page_sample(page, metric, (double)counts->built, "warm_up=\"%s\",result=\"built\"",
 			    job->name);
-		page_sample(page, metric, (double)counts->failed, "job=\"%s\",result=\"failed\"",
-			    job->name);
+		page_sample(page, metric, (double)counts->failed,
+			    "warm_up=\"%s\",result=\"failed\"", job->name);
 	}
 }
 
@@ -233,8 +263,11 @@ const struct family daemon_families[] = {
 	LABELLED(queued, gauge, put_queued, "refreshes that wait for room, by priority")
 	ORIGIN_NUMBER_MAP
 	STORE_NUMBER_MAP
+	LABELLED(store_operation_duration_seconds, histogram, put_store_latencies,
+		 "from asking the store for an operation to its answer, or to none")
 	LABELLED(store_errors, counter, put_store_errors, "operations and connections that failed")
 	FEED_NUMBER_MAP
+	HOT_NUMBER_MAP
 	WARM_NUMBER_MAP
 	LABELLED(warm_job_keys, gauge, put_warm_keys,
 		 "keys of each warm-up that runs, once they are known")

@@ -10,6 +10,7 @@
 
 #include "base/policy.h"
 #include "core/warmer.h"
+#include "ops/hot_keys.h"
 #include "ops/page.h"
 #include "origin/feed.h"
 #include "origin/pool.h"
@@ -21,8 +22,9 @@ struct family_sources {
 	const struct config *const *config; /* the one in force */
 	const struct server *server;        /* and its pump's engine */
 	const struct pool *pool;
-	struct redis_store *redis;         /* NULL: store.url is none */
-	struct feed *const *feed;          /* NULL, at times: nothing is followed */
+	struct redis_store *redis; /* NULL: store.url is none */
+	struct feed *const *feed;  /* NULL, at times: nothing is followed */
+	const struct hot_keys *hot;
 	const struct warmer *warmer;       /* its list is empty before it is opened */
 	const struct durations *loop_lags; /* how late the loop's timers were */
 };

@@ -9,7 +9,9 @@ enum { LABEL_MAX = 128 };
 #define ACCOUNT_COUNTER(name, text) X(name, counter, text, account->counters.name)
 #define KEYSPACE_NUMBER_MAP                                                                        \
 	X(waiting_requests, gauge, "requests that wait for a value", account->waiting)             \
-	ACCOUNT_COUNTER_MAP(ACCOUNT_COUNTER)                                                       \
+	ACCOUNT_PLAIN_MAP(ACCOUNT_COUNTER)                                                         \
+	X(keyspace_near_bytes, gauge, "its part of the near cache", account->near_bytes)           \
+	X(keyspace_near_entries, gauge, "its entries there", account->near_entries)                \
 	X(fresh_seconds, gauge, "how long a value is fresh, by the configuration",                 \
 	  (double)keyspace->policy->fresh_us / 1e6)                                                \
 	X(stale_seconds, gauge, "how long it may be served after that",                            \
@@ -96,6 +98,38 @@ static void put_wasted(struct page *page, const struct metric *metric,
 				    refresh_cause_name((enum refresh_cause)cause));
 }
 
+/* ---- by the reason that is in a counter's name ---------------------------------------------- */
+
+static void put_reason(struct page *page, const struct metric *metric,
+		       const struct keyspace *keyspace, const char *reason, size_t len,
+		       uint64_t number)
+{
+	page_sample(page, metric, (double)number, "keyspace=\"%s\",reason=\"%.*s\"",
+		    keyspace->policy->name, (int)len, reason);
+}
+
+static void put_retries(struct page *page, const struct metric *metric,
+			const struct family_sources *sources, const struct keyspace *keyspace)
+{
+	(void)sources;
+#define X(name, text)                                                                              \
+	put_reason(page, metric, keyspace, &#name[sizeof("retries_") - 1],                         \
+		   sizeof(#name) - sizeof("retries_"), keyspace->account.counters.name);
+	ACCOUNT_RETRY_MAP(X)
+#undef X
+}
+
+static void put_refusals(struct page *page, const struct metric *metric,
+			 const struct family_sources *sources, const struct keyspace *keyspace)
+{
+	(void)sources;
+#define X(name, text)                                                                              \
+	put_reason(page, metric, keyspace, #name, sizeof(#name) - sizeof("_refused"),              \
+		   keyspace->account.counters.name);
+	ACCOUNT_REFUSAL_MAP(X)
+#undef X
+}
+
 /* ---- histograms ----------------------------------------------------------------------------- */
 
 static void put_durations(struct page *page, const struct metric *metric,
@@ -143,6 +177,12 @@ const struct family keyspace_families[] = {
 	{ { "queue_duration_seconds", "histogram",
 	    "from the wish to build to the build's beginning" },
 	  .put = put_queue_times },
+	{ { "retries", "counter",
+	    "steps of refreshes taken once more; held: looks while another daemon built" },
+	  .put = put_retries },
+	{ { "refused", "counter",
+	    "refreshes not let in: the queue was full, or the origin was lost (breaker)" },
+	  .put = put_refusals },
 #define X(name, type, text, expression) { { #name, #type, text }, .number = NUMBER_##name },
 	KEYSPACE_NUMBER_MAP
 #undef X

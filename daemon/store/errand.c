@@ -22,6 +22,7 @@ static void errand_end(struct errand *errand)
 {
 	struct redis_store *redis = errand->redis;
 	redis->errands--;
+	durations_add(&redis->latencies[errand->op->verb], redis_local_us() - errand->asked_at_us);
 	errand_answer(redis, errand->op);
 	mem_free(errand);
 }
@@ -173,8 +174,9 @@ void errand_submit(void *impl, struct store_op *op)
 	errand->redis = redis;
 	errand->op = op;
 	errand->link = values ? &redis->values : &redis->control;
+	errand->asked_at_us = redis_local_us();
 	errand->give_up_at_us =
-		redis_local_us() +
+		errand->asked_at_us +
 		INT64_C(1000) * (values ? redis->values_timeout_ms : redis->control_timeout_ms);
 	if (op->verb == STORE_SAVE && op->entry.value)
 		errand->bytes = op->entry.value->len;

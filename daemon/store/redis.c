@@ -334,6 +334,11 @@ void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats)
 	ret_stats->amends_dropped = redis->amends.dropped;
 }
 
+const struct durations *redis_store_latencies(const struct redis_store *redis, enum store_verb verb)
+{
+	return &redis->latencies[verb];
+}
+
 void redis_store_close(struct redis_store *redis, void (*closed)(void *arg), void *arg)
 {
 	CHECK(!redis->closing);

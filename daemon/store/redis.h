@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/durations.h"
 #include "base/store_url.h"
 #include "core/store.h"
 #include "store/store_error.h"
@@ -115,6 +116,10 @@ int64_t redis_store_now_us(struct redis_store *redis);
 int64_t redis_store_passed_us(const struct redis_store *redis);
 
 void redis_store_stats(struct redis_store *redis, struct redis_stats *ret_stats);
+
+/* How long operations of this kind took, from being asked for to their answer, or to none. */
+const struct durations *redis_store_latencies(const struct redis_store *redis,
+					      enum store_verb verb);
 
 /* Answers what is under way and ends all connections. `closed` (may be NULL) fires once, later; the
    store is gone when it returns. */

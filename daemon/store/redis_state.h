@@ -33,8 +33,9 @@ struct errand {
 	struct redis_store *redis;
 	struct store_op *op;
 	struct link *link;
-	int64_t give_up_at_us;  /* local; while it is not sent */
-	int64_t sent_at_us;     /* local */
+	int64_t asked_at_us;   /* local, as these two */
+	int64_t give_up_at_us; /* while it is not sent */
+	int64_t sent_at_us;
 	uint64_t fetched_fence; /* LEASE, enough, but too large for control: of the entry there */
 	bool fetching;          /* … then it is loaded */
 	size_t bytes;           /* of the value that it sends */
@@ -124,6 +125,7 @@ struct redis_store {
 	void (*closed)(void *arg);
 	void *closed_arg;
 	struct redis_stats counters; /* only its counters are used */
+	struct durations latencies[STORE_VERB_COUNT];
 	struct told_last told[STORE_ERRORS_COUNT];
 	struct told_last told_foreign;
 };

@@ -58,7 +58,7 @@ def value(read, name, **labels):
 
 @pytest.fixture
 def monitored(origin, make_segard):
-    def make(**config):
+    def make(origin=origin, **config):
         daemon = make_segard(origin, **config)
         config = daemon.config_path.read_text()
         assert config.startswith("{")
@@ -119,6 +119,48 @@ def test_the_store_is_told_of(monitored, make_redis):
         client.get("item:1")
     wait_until(lambda: value(samples(daemon), "segar_store_up") == 0)
     assert value(samples(daemon), "segar_store_errors_total", kind="connect") > 0
+
+
+def test_each_operation_on_the_store_is_counted_by_its_kind(monitored, make_redis):
+    daemon = monitored(store={"url": make_redis().url})
+    with daemon.client() as client:
+        for _ in range(3):
+            client.get("item:1")  # one build, then memory alone
+        daemon.wait_stats(permits=0, store_waiting=0)
+        client.call("invalidate", "item:1")
+    counts = samples(daemon)["segar_store_operation_duration_seconds_count"]
+    counts, stats = {dict(labels)["operation"]: number for labels, number in counts.items()}, daemon.stats()
+    assert counts == {"load": 1, "lease": 1, "permit": 1 + stats["permits_denied"], "save": 1, "free": 1, "invalidate": 1,
+                      "renew": stats["leases_renewed"], "release": 0, "epoch": 0}
+
+
+def test_refusals_and_retries_have_their_reasons(monitored, own_origin):
+    daemon = monitored(own_origin)
+    own_origin.server.kill()
+    with daemon.client() as client:
+        def is_refused():
+            with pytest.raises(Exception, match="unavailable"):
+                client.get("item:1")
+            return daemon.stats()["breaker_refused"] > 0
+
+        wait_until(is_refused)
+    read, stats = samples(daemon), daemon.stats()
+    assert value(read, "segar_refused_total", keyspace="item", reason="breaker") == stats["breaker_refused"] > 0
+    assert value(read, "segar_refused_total", keyspace="item", reason="queue") == 0
+    reasons = {dict(labels)["reason"] for labels in read["segar_retries_total"]}
+    assert reasons == {name[len("retries_"):] for name in stats if name.startswith("retries_")}
+    assert value(read, "segar_retries_total", keyspace="item", reason="lost") == stats["retries_lost"]
+
+
+def test_what_a_keyspace_keeps_in_memory_is_told(monitored):
+    daemon = monitored()
+    with daemon.client() as client:
+        client.get("item:1")
+    read = samples(daemon)
+    assert value(read, "segar_keyspace_near_entries", keyspace="item") == value(read, "segar_near_entries") == 1
+    assert 0 < value(read, "segar_keyspace_near_bytes", keyspace="item") < value(read, "segar_near_bytes")
+    assert value(read, "segar_keyspace_near_bytes", keyspace="text") == 0
+    assert value(read, "segar_hot_restored") == 1
 
 
 def test_prometheus_finds_no_fault(monitored, make_redis):
