@@ -77,6 +77,9 @@ enum ctl_exit ctl_exit_of(int status);
 /* Shows what the daemon's doctor finds; CTL_ERROR too where anything is bad. */
 enum ctl_exit ctl_doctor(struct ctl *ctl);
 
+/* Shows what happens to the key, until the daemon goes or this process is ended. */
+enum ctl_exit ctl_trace(struct ctl *ctl, const char *key);
+
 /* Loads the key of ctl->args, and tells how quickly it was answered. */
 enum ctl_exit ctl_bench(struct ctl *ctl, const char *key);
 

@@ -199,6 +199,16 @@ static enum ctl_exit run_bench(struct ctl *ctl, const struct command *command)
 	return exit_code;
 }
 
+static enum ctl_exit run_trace(struct ctl *ctl, const struct command *command)
+{
+	char *key = key_of(ctl);
+	enum ctl_exit exit_code = key ? ctl_trace(ctl, key) : CTL_ERROR;
+
+	(void)command;
+	free(key);
+	return exit_code;
+}
+
 static enum ctl_exit run_estimate(struct ctl *ctl, const struct command *command)
 {
 	(void)command;
@@ -280,6 +290,7 @@ const struct command commands[] = {
 	  "no key of it is fresh any longer, one after the other", 1, 2, 0,
 	  run_invalidate_keyspace },
 	{ "inspect", KEY, "show all that the daemon knows of a key", 1, KEY_MAX, 0, run_inspect },
+	{ "trace", KEY, "show what happens to a key, as it happens", 1, KEY_MAX, 0, run_trace },
 	{ "hello", "", "show the daemon's name, version and methods", 0, 0, 0, run_plain },
 	{ "ping", "", "ask whether it answers", 0, 0, 0, run_plain },
 	{ "stats", "[KEYSPACE]", "show counters and gauges, of all or of one keyspace", 0, 1, 0,

@@ -144,7 +144,8 @@ static bool is_repeatable(const char *name)
 {
 	const int method = method_from_name(name, strlen(name));
 
-	return method >= 0 && method != METHOD_REFRESH && method != METHOD_INVALIDATE;
+	return method >= 0 && method != METHOD_REFRESH && method != METHOD_INVALIDATE &&
+	       method != METHOD_TRACE;
 }
 
 /* Queues what c->out holds. NULL if there is no memory. */

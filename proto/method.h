@@ -18,6 +18,7 @@
 	X(REFRESH, refresh, "key [options]", "build a value anew")                                 \
 	X(INVALIDATE, invalidate, "key [options]", "what is known of a key is no longer fresh")    \
 	X(INSPECT, inspect, "key", "all that the daemon knows of a key")                           \
+	X(TRACE, trace, "key", "what has happened to a key since it was asked last")               \
 	X(HELLO, hello, "", "the daemon's name, version and limits")                               \
 	X(PING, ping, "", "answers \"pong\"")                                                      \
 	X(STATS, stats, "[keyspace]", "counters and gauges, of all or of a keyspace")              \

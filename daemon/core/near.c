@@ -184,6 +184,8 @@ static void segment_evict_one(struct near *near, struct near_segment *segment, i
 		struct near_entry *ne = container_of(node, struct near_entry, link);
 		segment->hand = node->prev == &segment->queue.head ? NULL : node->prev;
 		if (!ne->visited) {
+			if (near->evicts)
+				near->evicts(near->evicts_arg, ne);
 			near_drop(near, ne, now_us);
 			near->evictions++;
 			return;

@@ -75,6 +75,9 @@ struct near {
 	bool walking;                  /* near_walk has not come to the end */
 	struct list_node *walk;        /* the row it comes to next */
 	struct ghosts ghosts;          /* of what was evicted */
+	/* Told of what is about to be evicted; NULL: nobody cares. */
+	void (*evicts)(void *arg, const struct near_entry *ne);
+	void *evicts_arg;
 	uint64_t evictions;
 	uint64_t refused; /* entries that did not fit at all */
 };

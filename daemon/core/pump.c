@@ -34,6 +34,11 @@ static void submit(struct pump *pump, struct store_op *op, store_done_cb done)
 	pump->store.submit(pump->store.impl, op);
 }
 
+static bool is_heard(const struct pump *pump)
+{
+	return pump->listener.told != NULL;
+}
+
 static void carry_out_of_batch(struct pump *pump, enum effect_type type, struct batch *batch)
 {
 	batch->pump = pump;
@@ -43,6 +48,8 @@ static void carry_out_of_batch(struct pump *pump, enum effect_type type, struct 
 		submit(pump, &batch->free_op, on_free_done);
 	} else if (type == EFFECT_BUILD) {
 		batch->build->done = on_build_done;
+		if (is_heard(pump))
+			moment_builds(&pump->listener, batch->build, pump_now(pump));
 		pump->origin.build(pump->origin.impl, batch->build);
 	} else {
 		CHECK(type == EFFECT_CANCEL);
@@ -107,24 +114,36 @@ static void tell_regeneration(struct pump *pump, const struct flight *flight)
 		});
 }
 
+static void tell_stored(const struct pump *pump, const struct store_op *op)
+{
+	if (is_heard(pump))
+		moment_stored(&pump->listener, op, pump_now(pump));
+}
+
 static void on_store_done(struct store_op *op)
 {
 	struct flight *flight = container_of(op, struct flight, op);
 	if (flight->begun_at_us != 0 && flight->state == FLIGHT_SETTLING &&
 	    flight->pump->host.regenerated)
 		tell_regeneration(flight->pump, flight);
+	tell_stored(flight->pump, op);
 	pump_dispatch(flight->pump, &(struct event){ .type = EVENT_STORE, .flight = flight });
+	if (is_heard(flight->pump) && flight->state == FLIGHT_QUEUED)
+		moment_queued(&flight->pump->listener, flight, pump_now(flight->pump));
 }
 
 static void on_renew_done(struct store_op *op)
 {
 	struct flight *flight = container_of(op, struct flight, renew_op);
+	tell_stored(flight->pump, op);
 	pump_dispatch(flight->pump, &(struct event){ .type = EVENT_RENEWED, .flight = flight });
 }
 
 static void on_permit_done(struct store_op *op)
 {
 	struct batch *batch = container_of(op, struct batch, op);
+	if (is_heard(batch->pump))
+		moment_permitted(&batch->pump->listener, batch, pump_now(batch->pump));
 	pump_dispatch(batch->pump, &(struct event){ .type = EVENT_PERMIT, .batch = batch });
 }
 
@@ -137,6 +156,8 @@ static void on_free_done(struct store_op *op)
 static void on_build_done(struct build *build)
 {
 	struct batch *batch = container_of(build, struct flight, build)->batch;
+	if (is_heard(batch->pump))
+		moment_built(&batch->pump->listener, build, pump_now(batch->pump));
 	pump_dispatch(batch->pump, &(struct event){ .type = EVENT_BUILT, .batch = batch });
 }
 
@@ -152,6 +173,10 @@ static bool start_refresh(struct pump *pump, const struct query *query, enum pri
 					 .patient_until_us = patient_until_us,
 					 .again = again };
 	pump_dispatch(pump, &(struct event){ .type = EVENT_REFRESH, .refresh = &refresh });
+	const struct flight *flight =
+		is_heard(pump) && !refresh.joined ? engine_flight(pump->engine, &query->key) : NULL;
+	if (flight)
+		moment_refreshed(&pump->listener, flight, pump_now(pump));
 	return refresh.joined;
 }
 
@@ -244,6 +269,8 @@ void pump_submit(struct pump *pump, struct request *request)
 	CHECK(request->query.wait_us > 0);
 	request->query.key.keyspace->account.waiting++;
 	pump_dispatch(pump, &(struct event){ .type = EVENT_ASK, .request = request });
+	if (is_heard(pump))
+		moment_asked(&pump->listener, request, pump_now(pump));
 }
 
 void pump_abandon(struct pump *pump, struct request *request)
@@ -272,19 +299,30 @@ static void on_settled(void *impl, const char *bytes, size_t len, uint64_t fence
 		pump_dispatch(impl, &event);
 }
 
+void pump_tell_changed(const struct pump *pump, const struct key *key, uint64_t floor,
+		       const char *what)
+{
+	if (is_heard(pump))
+		moment_changed(&pump->listener, key, floor, what, pump_now(pump));
+}
+
 static void on_changed(void *impl, const char *bytes, size_t len, uint64_t floor, bool hard)
 {
 	struct event event = { .type = EVENT_CHANGED, .told = { .fence = floor, .hard = hard } };
-	if (find_key(impl, bytes, len, &event.told.key))
-		pump_dispatch(impl, &event);
+	if (!find_key(impl, bytes, len, &event.told.key))
+		return;
+	pump_tell_changed(impl, &event.told.key, floor, hard ? "invalidated_hard" : "invalidated");
+	pump_dispatch(impl, &event);
 }
 
 static void on_row_changed(void *impl, const char *bytes, size_t len,
 			   const struct row_change *change)
 {
 	struct event event = { .type = EVENT_ROW, .row = { .change = change } };
-	if (find_key(impl, bytes, len, &event.row.key))
-		pump_dispatch(impl, &event);
+	if (!find_key(impl, bytes, len, &event.row.key))
+		return;
+	pump_tell_changed(impl, &event.row.key, change->floor, change->hard ? "row_hard" : "row");
+	pump_dispatch(impl, &event);
 }
 
 static void on_emptied(void *impl)
@@ -366,6 +404,19 @@ static void collect(struct pump *pump)
 			pump->origin.forget(pump->origin.impl, (uint32_t)index);
 }
 
+static void on_evicts(void *arg, const struct near_entry *ne)
+{
+	const struct pump *pump = arg;
+	moment_evicted(&pump->listener, ne, pump_now(pump));
+}
+
+void pump_listen(struct pump *pump, const struct moment_listener *listener)
+{
+	pump->listener = listener ? *listener : (struct moment_listener){ 0 };
+	pump->engine->near.evicts = listener ? on_evicts : NULL;
+	pump->engine->near.evicts_arg = pump;
+}
+
 /* ---- turns ------------------------------------------------------------------------------- */
 
 static void tick(struct pump *pump, int64_t now_us)
@@ -399,6 +450,9 @@ static void wake(struct pump *pump, int64_t now_us)
 		if (woken == WAKE_ANSWER) {
 			request->query.key.keyspace->account.waiting--;
 			count(&request->query, &answer);
+			if (is_heard(pump))
+				moment_answered(&pump->listener, &request->query.key, &answer,
+						now_us);
 			request->answer(request, &answer);
 		}
 	}

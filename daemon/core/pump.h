@@ -18,6 +18,7 @@
 
 #include "base/limits.h"
 #include "core/engine.h"
+#include "core/moment.h"
 #include "core/origin.h"
 #include "core/request.h"
 #include "core/store.h"
@@ -56,6 +57,7 @@ struct pump {
 	struct store store;
 	struct origin origin;
 	struct pump_host host;
+	struct moment_listener listener; /* pump_listen */
 	uint32_t ops; /* what pump_invalidate, pump_inspect, pump_look and pump_warm have under way
 		       */
 	bool stopping;
@@ -155,6 +157,10 @@ void pump_fetch(struct pump *pump, const struct key *key);
    `done` once, later. */
 struct warming;
 void pump_warm(struct pump *pump, struct warming *warming);
+
+/* Has it told what happens to keys, at once and from inside any of these functions: it must not
+   call them. NULL: nobody listens any more. */
+void pump_listen(struct pump *pump, const struct moment_listener *listener);
 
 /* Who a shared store tells what it knows by itself; valid as long as the pump. */
 struct store_listener pump_listener(struct pump *pump);

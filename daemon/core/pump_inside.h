@@ -12,6 +12,10 @@ void pump_dispatch(struct pump *pump, struct event *event);
 /* Has the host call pump_turn when the engine wants to be woken. */
 void pump_arm(struct pump *pump);
 
+/* Tells the listener, if there is one. */
+void pump_tell_changed(const struct pump *pump, const struct key *key, uint64_t floor,
+		       const char *what);
+
 /* A keyspace of that name has one more epoch; struct store_listener. */
 void pump_on_epoch(void *impl, const char *name, size_t len, int64_t moment_us, int64_t spread_us);
 

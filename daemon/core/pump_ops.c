@@ -23,6 +23,8 @@ static void on_invalidate_done(struct store_op *op)
 	struct pump *pump = invalidation->pump;
 	end_op(pump, invalidation->key.keyspace);
 	invalidation->status = op->outcome == STORE_DONE ? STATUS_OK : STATUS_UNAVAILABLE;
+	pump_tell_changed(pump, &invalidation->key, op->outcome == STORE_DONE ? op->fence : 0,
+			  invalidation->hard ? "invalidated_hard" : "invalidated");
 	/* Here it holds in any case: a lost answer may have been carried out. */
 	pump_dispatch(pump,
 		      &(struct event){

@@ -10,6 +10,7 @@
 #include "rpc/about.h"
 #include "rpc/accounts.h"
 #include "rpc/call.h"
+#include "rpc/follow.h"
 #include "rpc/keyop.h"
 #include "rpc/logging.h"
 #include "rpc/mget.h"
@@ -241,6 +242,17 @@ static enum status serve_inspect(struct ask *ask, struct wire_error *error)
 
 	if (status == STATUS_OK)
 		keyop_inspect(ask->peer, ask->id, &key);
+	return status;
+}
+
+static enum status serve_trace(struct ask *ask, struct wire_error *error)
+{
+	struct options options;
+	struct key key;
+	enum status status = read_key_and_options(ask, &key, &options, error);
+
+	if (status == STATUS_OK)
+		status = follow_reply(ask->peer, ask->id, &key, error);
 	return status;
 }
 

@@ -44,5 +44,9 @@ enum {
 	REPLIES_HELD_MAX = 2 * VALUE_BYTES_MAX,
 	REPLIES_ALL_MAX = 512 * 1024 * 1024,
 
+	FOLLOWS_MAX = 16,         /* keys that are followed … */
+	FOLLOWS_PER_PEER_MAX = 4, /* … by one connection */
+	FOLLOW_MOMENTS_MAX = 256, /* of each, untold: 48 bytes a moment, 200 KiB in all */
+
 	MGET_KEYS_PER_TURN = 256, /* keys of one mget before others' turn */
 };

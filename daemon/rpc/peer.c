@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "rpc/call.h"
+#include "rpc/follow.h"
 #include "rpc/keyop.h"
 #include "rpc/mget.h"
 #include "rpc/server.h"
@@ -114,6 +115,7 @@ void peer_close(struct peer *peer)
 	call_abandon_all(peer);
 	mget_free_all(peer);
 	keyop_orphan_all(peer);
+	follow_end_all(peer);
 	CHECK_MSG(peer->weight == 0 && peer->held_bytes == 0, "%u requests, %zu bytes",
 		  peer->weight, peer->held_bytes);
 	peer_input_drop(peer);

@@ -404,6 +404,7 @@ enum listener_outcome server_open(struct server *server, const struct server_opt
 	uv_timer_init(server->loop, &server->timer);
 	server->handles = 6;
 	server->reserve_fd = open_reserve();
+	list_init(&server->follows);
 	list_init(&server->peers);
 	list_init(&server->users);
 	list_init(&server->due);

@@ -189,6 +189,7 @@ struct server {
 	int64_t poll_us; /* requests are looked for so long before it sleeps; 0: it sleeps */
 	int64_t poll_until_us; /* of the fleet clock */
 	uv_timer_t timer;      /* the next end in `leaving`, or of the drain */
+	struct list follows;   /* keys that are followed (follow.h) */
 	struct list peers;     /* all connections */
 	struct list due;       /* those with something to do before the loop sleeps */
 	struct list leaving;   /* those with an end, the next first */

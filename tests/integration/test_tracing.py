@@ -6,6 +6,7 @@ import pytest
 from harness.origin import Origin
 from harness.pgbouncer import PgBouncer
 from harness.segard import SEGARCTL
+from harness.wait import wait_until
 from harness.wire import Error
 from test_log import wait_events
 
@@ -97,3 +98,98 @@ def test_segarctl_passes_a_trace_on(origin, make_segard):
                    stdout=subprocess.DEVNULL)
     [event] = wait_events(segard, "cache_regeneration", 1)
     assert event["trace"] == traceparent(9)
+
+
+def told(client, key="item:1"):
+    """What has happened to the key since the last call: (event, what) each."""
+    return [(event["event"], event["what"]) for event in client.call("trace", key)["events"]]
+
+
+def test_a_key_is_followed_through_its_life(origin, make_segard):
+    segard = make_segard(origin, keyspaces={"item": {"error": "1ms"}}).start()
+    follower, client, other = segard.connections(3)
+    client.get("item:1")
+    assert follower.call("trace", "item:1") == {"events": [], "lost": 0}
+    client.get("item:1")
+    assert told(follower) == [], "a hit costs nothing, and is not told"
+    client.call("invalidate", "item:1", {"hard": True})
+    assert told(follower) == [("changed", "invalidated_hard")]
+    with origin.gate("item") as gate:
+        asks = client.send("get", "item:1", {})
+        gate.wait_for(1)
+        joins = other.send("get", "item:1", {})
+        segard.wait_stats(waiters=2)
+        gate.open()
+        client.receive(asks), other.receive(joins)
+    events = follower.call("trace", "item:1")["events"]
+    assert [(event["event"], event["what"]) for event in events] == [
+        ("asked", "get"), ("loaded", "missing"), ("leased", "done"), ("permitted", "done"), ("builds", "alone"),
+        ("joined", "get"), ("built", "row"), ("saved", "done"), ("answered", "fresh"), ("answered", "fresh")]
+    at = [event["at_us"] for event in events]
+    assert at == sorted(at) and events[6]["took_us"] >= at[6] - at[5]
+    assert events[2]["fence"] == events[6]["fence"] == events[7]["fence"] > 0
+    origin.behave("item", error="no luck")
+    with pytest.raises(Error):
+        client.refresh("item:1")
+    client.get("sized:2")  # another's build
+    assert told(follower)[-3:] == [("built", "failed"), ("released", "done"), ("answered", "origin_error")]
+
+
+def test_hosts_see_each_others_leases(origin, make_fleet):
+    fleet = make_fleet(origin, 2)
+    follower, first, second = fleet[1].client(), fleet[0].client(), fleet[1].client()
+    follower.call("trace", "item:1")
+    with origin.gate("item") as gate:
+        builds = first.send("get", "item:1", {})
+        gate.wait_for(1)
+        waits = second.send("get", "item:1", {})
+        wait_until(lambda: ("leased", "held") in told(follower), what="the lease to be found held")
+        gate.open()
+        first.receive(builds), second.receive(waits)
+    assert told(follower)[-2:] == [("loaded", "fresh"), ("answered", "fresh")]
+
+
+def test_what_is_followed_has_bounds_and_ends_with_its_connection(origin, make_segard):
+    segard = make_segard(origin).start()
+    client = segard.client()
+    followers = segard.connections(5)
+    for follower in followers[:4]:
+        for i in range(4):
+            follower.call("trace", f"item:{i}")
+        with pytest.raises(Error, match="overloaded: a connection can follow 4 keys"):
+            follower.call("trace", "item:5")
+    with pytest.raises(Error, match="overloaded: 16 keys"):
+        followers[4].call("trace", "item:0")
+    for _ in range(100):
+        client.call("invalidate", "item:1")
+        client.call("invalidate", "item:1", {"hard": True})
+        client.call("invalidate", "item:1")
+    assert followers[1].call("trace", "item:1")["lost"] == 300 - 256
+    assert followers[1].call("trace", "item:1") == {"events": [], "lost": 0}
+    assert len(followers[0].call("trace", "item:1")["events"]) == 256
+    followers[0].close()
+    wait_until(lambda: not refused(followers[4]), what="the connection's follows to end")
+
+
+def refused(client):
+    try:
+        client.call("trace", "item:0")
+    except Error as error:
+        assert error.code == "overloaded"
+        return True
+
+
+def test_segarctl_shows_a_key_live(segard):
+    client = segard.client()
+    follows = subprocess.Popen([SEGARCTL, "-s", segard.socket, "trace", "item", "1"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    try:
+        assert "following item:1" in follows.stderr.readline()
+        wait_until(lambda: segard.stats()["connections"] > segard.at_rest["connections"] + 1, what="it to connect")
+        lines = []
+        while not any("built      row, took" in line for line in lines):
+            client.refresh("item:1")
+            lines.append(follows.stdout.readline())
+    finally:
+        follows.terminate()
+        follows.communicate()
