@@ -1,6 +1,7 @@
 """The units, as meson installs them, under a systemd of the test's own."""
 import json
 import os
+import pathlib
 import re
 import signal
 
@@ -13,6 +14,9 @@ from harness.wire import Client
 
 SOCKET = "/run/segar/segard.sock"
 UNIT = "segard.service"
+WARM_UNIT = "segar-warm@deploy.service"
+TIMER = "segar-warm@deploy.timer"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
@@ -176,6 +180,72 @@ def test_a_password_reaches_it_as_a_credential_only(service, origin, make_redis)
             assert b"sesame" not in file.read()
     assert "sesame" not in service.machine.log(UNIT)
     secret.unlink()
+
+
+def warms(service, origin, first, last, **config):
+    """A plan, deploy, of these keys; 666 fails."""
+    service.configure(origin, keyspaces={"many": {
+        "query": "SELECT value, version FROM many($1)", "single_row": True,
+        "batch": {"query": "SELECT key, value, version FROM many_of($1)", "linger": "20ms"}}},
+        warm=[{"name": "deploy", "query": f"SELECT 'many:' || i FROM generate_series({first}, {last}) i", "retries": 0}], **config)
+
+
+def test_a_deploy_warms_and_waits(service, origin):
+    """`systemctl start segar-warm@deploy`, also where nothing runs yet."""
+    warms(service, origin, 1001, 1200)
+    started = service.machine.run("systemctl", "start", WARM_UNIT, check=False)
+    assert started.returncode == 0, service.machine.log(WARM_UNIT)
+    assert origin.builds("many") == 200
+    assert "200 of 200 done: fresh 0, built 200, failed 0" in service.machine.log(WARM_UNIT)
+    assert service.state() == "active"
+    service.machine.run("systemctl", "start", WARM_UNIT)
+    assert origin.builds("many") == 200, "what is there is built once"
+
+
+def test_a_deploy_whose_keys_fail_fails(service, origin):
+    warms(service, origin, 660, 669)
+    assert service.machine.run("systemctl", "start", WARM_UNIT, check=False).returncode != 0
+    assert service.machine.show(WARM_UNIT, "ExecMainStatus") == "5"
+    log = service.machine.log(WARM_UNIT)
+    assert "90 % of the keys are warm, not 99 %" in log and "many:666: 22012" in log
+    service.machine.run("systemctl", "reset-failed", WARM_UNIT)
+
+
+def test_it_is_started_once_its_plan_is_done(service, origin):
+    warms(service, origin, 1001, 1010, ready_after_warm={"plan": "deploy", "timeout": "1m"})
+    with origin.gate("many") as gate:
+        service.machine.run("systemctl", "start", "--no-block", UNIT)
+        gate.wait_for(1)
+        assert service.state() == "activating"
+        wait_until(lambda: "warming up" in service.status(), what="the status line")
+        with service.client() as client:
+            assert client.get("item:1")["value"] == b"item 1", "it serves meanwhile"
+            assert not client.call("hello")["ready"]
+        gate.open()
+        wait_until(lambda: service.state() == "active", what="it to be started")
+
+
+def test_a_plan_by_a_timer(service, origin):
+    """The timer that docs/WARMUP.md has, but for the time of day."""
+    machine = service.machine
+    text = re.search(r"^```ini\n(\[Timer\]\n.*?)^```", (DOCS / "WARMUP.md").read_text(), re.M | re.S).group(1)
+    calendar = re.search(r"^OnCalendar=(.*)$", text, re.M).group(1)
+    assert "Next elapse:" in machine.run("systemd-analyze", "calendar", calendar).stdout
+    unit = machine.path(f"/etc/systemd/system/{TIMER}")
+    unit.write_text(text)
+    verified = machine.run("systemd-analyze", "verify", TIMER, check=False)
+    assert (verified.stdout, verified.stderr) == ("", "")
+    unit.write_text(re.sub(r"^RandomizedDelaySec=.*\n", "AccuracySec=10ms\n", text, flags=re.M).replace(calendar, "*:*:0/1"))
+    warms(service, origin, 1001, 1010)
+    try:
+        machine.run("systemctl", "daemon-reload")
+        machine.run("systemctl", "start", TIMER)
+        wait_until(lambda: origin.builds("many") == 10, what="the plan to be run")
+        wait_until(lambda: machine.show(WARM_UNIT, "ActiveState") == "inactive", what="it to end")
+        assert machine.show(WARM_UNIT, "Result") == "success"
+    finally:
+        machine.run("systemctl", "stop", TIMER, WARM_UNIT)
+        unit.unlink()
 
 
 def test_a_wrong_configuration_is_said_once(service):
