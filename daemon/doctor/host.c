@@ -20,14 +20,6 @@ static void look_at_rights(const struct listen_policy *listen, const struct stat
 	if (listen->group)
 		getgrnam_r(listen->group, &found, buf, sizeof(buf), &group);
 	struct doctor_finding *finding;
-	if (listen->group && !group) {
-		finding = doctor_add(report, DOCTOR_BAD, "listen.group", "there is no group %s",
-				     listen->group);
-		doctor_advise(finding,
-			      "groupadd --system %s, and put the users of applications into it",
-			      listen->group);
-		return;
-	}
 	if (mode != listen->mode || (group && st->st_gid != group->gr_gid)) {
 		finding =
 			doctor_add(report, DOCTOR_BAD, "listen.socket",

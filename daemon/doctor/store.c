@@ -198,9 +198,13 @@ void doctor_look_at_store(const struct config *config, struct doctor_report *rep
 	struct store_url url;
 	const char *why = read_url(config, &url);
 	if (why) {
+		const char *file = config->store_password_file;
 		doctor_advise(
-			doctor_add(report, DOCTOR_BAD, "store.url", "%s", why),
-			"redis://[[user:]password@]host[:port][/db], unix:///path[?db=N] or none");
+			doctor_add(report, DOCTOR_BAD, "store.password_file", "%s: %s",
+				   file ? file : "none", why),
+			"the user that segard runs as must be able to read it; a name without / "
+			"is a credential of segard.service (docs/SYSTEMD.md), which "
+			"segarctl doctor sees and segard --doctor does not");
 		return;
 	}
 	if (url.scheme == STORE_URL_NONE) {

@@ -1,8 +1,15 @@
 """The doctor: each thing that can be wrong is caused, named, and mended as it says."""
+import contextlib
+import ctypes
 import grp
 import json
 import os
+import re
+import resource
+import socketserver
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -22,6 +29,17 @@ def examine(daemon):
         if grade >= found.get(finding["check"], (-1,))[0]:
             found[finding["check"]] = grade, finding["found"], finding["remedy"]
     return {check: ("ok hint bad".split()[grade], *texts) for check, (grade, *texts) in found.items()}
+
+
+def diagnose(daemon, **how):
+    """The same by a doctor of its own: `segard --doctor`, which needs no daemon."""
+    done = subprocess.run([SEGARD, "-c", daemon.config_path, "--doctor"], capture_output=True, text=True, **how)
+    found = {}
+    for grade, check, text, remedy in re.findall(r"^(ok|hint|bad) +([^:]+): (.*)\n(?: {6}(.*)\n)?", done.stdout, re.M):
+        if check not in found or found[check][0] == "ok":
+            found[check] = grade, text, remedy
+    assert done.returncode == (1 if any(grade == "bad" for grade, *_ in found.values()) else 0), done
+    return found
 
 
 def rewrite(daemon, change):
@@ -87,6 +105,25 @@ def test_the_folder_for_state(origin, make_segard, workshop):
     assert examine(segard)["state_dir"][0] == "ok"
 
 
+def test_what_this_user_and_this_host_allow(origin, make_segard, workshop):
+    segard = make_segard(origin).start()
+    folder = workshop / f"state-{id(segard)}"
+    folder.mkdir(mode=0o500)
+    rewrite(segard, lambda config: config.update(state_dir=str(folder)))
+    other = {"user": 65534} if os.geteuid() == 0 else {}
+    grade, found, remedy = diagnose(segard, **other)["state_dir"]
+    assert grade == "bad" and "Permission denied" in found and f"install -d -o segar -g segar -m 0700 {folder}" == remedy.split(": ")[1]
+    few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))}
+    grade, found, remedy = diagnose(segard, **few)["host.descriptors"]
+    assert grade == "hint" and found.startswith("256 may be open") and re.match(r"LimitNOFILE=\d{5}", remedy)
+    rewrite(segard, lambda config: config.update(limits={"connections": 100}))
+    found = diagnose(segard, **few)
+    assert found["host.descriptors"][0] == "ok"
+    unsynchronized = 5  # adjtimex(2): TIME_ERROR; a test can't set this host's clock wrong
+    state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512))
+    assert found["host.clock"][0] == ("hint" if state == unsynchronized else "ok")
+
+
 def test_the_origin_and_its_role(origin, make_segard):
     segard = make_segard(origin, origin={"concurrency": 4}).start()
     assert examine(segard)["origin.role"][:2] == ("hint", "segard has no limit of connections")
@@ -105,6 +142,31 @@ def test_the_origin_and_its_role(origin, make_segard):
     rewrite(segard, lambda config: config["origin"].update(dsn="host=/nowhere"))
     grade, found, _ = examine(segard)["origin.dsn"]
     assert grade == "bad" and "/nowhere" in found
+
+
+def test_what_the_origin_says_of_itself(origin, make_segard):
+    """An old server, a standby, a wrong clock: functions of the same names say so, before PostgreSQL's own."""
+    segard = make_segard(origin, keyspaces=FOLLOW).start()
+    track(origin)
+    origin.sql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+    grade, _, remedy = examine(segard)["origin.history"]
+    assert grade == "hint"
+    origin.sql(remedy.split(":")[0])
+    assert examine(segard)["origin.history"][0] == "ok"
+    origin.sql("""CREATE SCHEMA fake; GRANT USAGE ON SCHEMA fake TO PUBLIC;
+        CREATE FUNCTION fake.current_setting(name text) RETURNS text LANGUAGE sql RETURN
+            CASE name WHEN 'server_version_num' THEN '130009' ELSE pg_catalog.current_setting(name) END;
+        CREATE FUNCTION fake.clock_timestamp() RETURNS timestamptz LANGUAGE sql RETURN pg_catalog.clock_timestamp() - interval '5 s';
+        CREATE FUNCTION fake.pg_is_in_recovery() RETURNS bool LANGUAGE sql RETURN true""")
+    before = diagnose(segard)
+    assert [before[check][0] for check in ("origin.version", "origin.clock", "feed.schema")] == ["ok"] * 3
+    rewrite(segard, lambda config: config["origin"].update(
+        dsn=config["origin"]["dsn"] + " options='-c search_path=fake,pg_catalog,public'"))
+    found = diagnose(segard)
+    assert found["origin.version"] == ("bad", "PostgreSQL 13.9", "segar needs PostgreSQL 14 or later")
+    assert found["origin.standby"][0] == "bad" and "origin.standby to true" in found["origin.standby"][2]
+    assert found["feed.dsn"][:2] == ("bad", "it leads to a standby")
+    assert found["origin.clock"][0] == "hint" and found["origin.clock"][1].startswith("-5.0")
 
 
 def test_the_queries(origin, make_segard):
@@ -160,7 +222,10 @@ def test_the_shared_store(origin, make_fleet):
     redis.call("ACL", "SETUSER", "default", "-evalsha")
     grade, found, _ = examine(daemon)["store.rights"]
     assert grade == "bad" and "NOPERM" in found
-    redis.call("ACL", "SETUSER", "default", "+evalsha")
+    redis.call("ACL", "SETUSER", "default", "+evalsha", "-info")
+    grade, found, remedy = examine(daemon)["store.rights"]
+    assert grade == "bad" and found.startswith("INFO: NOPERM") and "ACL" in remedy
+    redis.call("ACL", "SETUSER", "default", "+info")
     redis.call("REPLICAOF", "127.0.0.1", "1")
     wait_until(lambda: examine(daemon)["store.role"][0] == "bad", what="the replica to be named")
     redis.call("REPLICAOF", "NO", "ONE")
@@ -178,6 +243,46 @@ def test_the_stores_password(origin, make_segard, make_redis, workshop, password
     segard = make_segard(origin, store={"url": redis.url, "password_file": str(file)}).start()
     found = examine(segard)
     assert found["store.url" if grade == "bad" else "store.role"][0] == grade
+    file.unlink()
+    grade, found, remedy = examine(segard)["store.password_file"]
+    assert grade == "bad" and found == f"{file}: No such file or directory" and "read it" in remedy
+
+
+class OldRedis(socketserver.StreamRequestHandler):
+    """What a Redis 6 says whose clock is 5 s behind."""
+
+    def handle(self):
+        with contextlib.suppress(ConnectionError):
+            while line := self.rfile.readline():
+                words = []
+                for _ in range(int(line[1:])):
+                    words.append(self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2].decode().upper())
+                self.wfile.write(self.answer(*words).encode())
+
+    def answer(self, command, *words):
+        if command == "INFO":
+            text = "redis_version:6.2.7\r\nrole:master\r\nmaxmemory:0\r\nused_memory:1\r\nmaxmemory_policy:noeviction\r\n"
+            return f"${len(text)}\r\n{text}\r\n"
+        if command == "TIME":
+            second = str(int(time.time()) - 5)
+            return f"*2\r\n${len(second)}\r\n{second}\r\n$1\r\n0\r\n"
+        return {"EVALSHA": "-NOSCRIPT none\r\n", "ZCOUNT": ":1\r\n"}.get(command, "+OK\r\n")
+
+
+def test_what_the_store_says_of_itself(origin, make_segard, workshop):
+    segard = make_segard(origin).start()
+    path = workshop / f"old-{id(segard)}"
+    with socketserver.ThreadingUnixStreamServer(str(path), OldRedis) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        rewrite(segard, lambda config: config.update(store={"url": f"unix://{path}"}))
+        found = diagnose(segard)
+        server.shutdown()
+    assert found["store.version"] == ("bad", "Redis 6.2.7", "segar's scripts need Redis 7.0 or later")
+    assert found["store.clock"][0] == "hint" and re.match(r"-[56]\.", found["store.clock"][1])
+    rewrite(segard, lambda config: config.update(store={"url": "http://cache"}))
+    grade, found, remedy = diagnose(segard)["config"]
+    assert grade == "bad" and "store.url" in found
 
 
 def test_many_ask_and_one_leaves(origin, make_segard):
