@@ -154,6 +154,14 @@ static long raise_descriptor_limit(void)
 	return limit.rlim_cur < INT_MAX ? (long)limit.rlim_cur : INT_MAX;
 }
 
+/* Values and passwords would be in it. (Where the system hands dumps to a program, it is told so.)
+ */
+static void forbid_core_dumps(void)
+{
+	const struct rlimit none = { 0 };
+	setrlimit(RLIMIT_CORE, &none);
+}
+
 static void open_loop(struct daemon *daemon)
 {
 	CHECK(uv_loop_init(&daemon->loop) == 0);
@@ -363,6 +371,7 @@ int daemon_run(const struct config *config)
 	};
 	list_init(&daemon.warmup.warmer.jobs);
 	signal(SIGPIPE, SIG_IGN);
+	forbid_core_dumps();
 	daemon.descriptors = raise_descriptor_limit();
 	daemon.limits = takeover_server_limits(config, daemon.descriptors);
 	open_loop(&daemon);
