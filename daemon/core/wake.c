@@ -239,6 +239,13 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 			engine_join_or_start(engine, request, now_us, effects);
 			course_advance(engine, now_us, effects);
 			return WAKE_MOVED;
+		} else if (!flight->has_result && flight->failure.status == STATUS_OK) {
+			/* It ended without a word when nobody waited. */
+			engine_make_ready(engine, request,
+					  engine->stopping ? STATUS_UNAVAILABLE : STATUS_TIMEOUT,
+					  engine->stopping ? "the daemon is stopping"
+							   : why_late(request));
+			return WAKE_MOVED;
 		} else if (!flight->has_result) {
 			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
 		} else if (!answer_result(request, flight, now_us, ret_answer)) {
