@@ -195,9 +195,11 @@ static bool is_outdated(struct node *node, const struct store_op *op, const stru
 	struct key its = op->key;
 	its.bytes = scene->keys[key].bytes;
 	const struct flight *flight = engine_flight(node->engine, &its);
-	/* What it was told of a change, or of a newer entry, a failover may have lost since. */
+	/* What it was told of a change, also by a load, or of a newer entry, a failover may have
+	   lost since. */
 	if (flight && flight->token == op->token &&
-	    (flight->told.floor >= entry->fence || flight->told_fence > entry->fence))
+	    (flight->told.floor >= entry->fence || flight->floor >= entry->fence ||
+	     flight->told_fence > entry->fence))
 		return true;
 	struct near *near = &node->engine->near;
 	const struct near_entry *ne = near_find(near, &op->key);
