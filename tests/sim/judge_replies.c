@@ -289,12 +289,14 @@ static void check_connection(const struct told *told)
 
 /* What the request asks for must have been committed before the build read; where no version says
    so, before it ran. What a failover of the origin has lost meanwhile cannot be had; versions of
-   two histories are no order, though the daemons take them for one (docs/PROMISES.md). */
+   two histories are no order, though the daemons take them for one (docs/PROMISES.md), also where
+   only who had the value built asked before it. */
 static void check_min_version(const struct told *told)
 {
 	const struct database *database = &told->judge->fleet->database;
 	const struct reading *read = &told->record->read;
 	if (!told->query->has_min_version || database->promoted_us >= told->asked_us - SECOND ||
+	    database->promoted_us >= told->record->began_us - WAIT_MOST_US ||
 	    told->record->history != database_history(database))
 		return;
 	int64_t committed_us = database_committed_at(database, told->key, told->query->min_version);
