@@ -103,8 +103,8 @@ void doctor_examine(const char *config_path, struct doctor_report *ret_report)
 	bool loaded = config_load(config_path, &config, errors) == 0;
 	look_at_file(errors, ret_report);
 	if (loaded) {
-		doctor_add(ret_report, DOCTOR_OK, "config", "%s: %zu keyspaces", config_path,
-			   config->keyspaces_count);
+		doctor_add(ret_report, DOCTOR_OK, "config", "%s: %zu keyspace%s", config_path,
+			   config->keyspaces_count, config->keyspaces_count == 1 ? "" : "s");
 		doctor_look_at_host(config, ret_report);
 		doctor_look_at_origin(config, ret_report);
 		doctor_look_at_feed(config, ret_report);

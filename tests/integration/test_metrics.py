@@ -195,9 +195,30 @@ def test_rules_dashboard_and_runbook_ask_for_metrics_that_exist(monitored, make_
     there = set()
     for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", page(daemon), re.M):
         there |= {name} if kind != "histogram" else {name, f"{name}_bucket", f"{name}_sum", f"{name}_count"}
-    for file in (RULES, PROMETHEUS / "dashboard.json", PROMETHEUS.parent / "METRICS.md"):
+    pages = [PROMETHEUS.parent / f"{name}.md" for name in ("METRICS", "TUNING", "FAILURES", "INSTALL")]
+    for file in (RULES, PROMETHEUS / "dashboard.json", *pages):
         asked = set(METRIC.findall(file.read_text()))
-        assert len(asked) > 10 and asked <= there, f"{file.name}: {sorted(asked - there)}"
+        assert asked and asked <= there, f"{file.name}: {sorted(asked - there)}"
+
+
+def check_queries(tmp_path, rules):
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))
+    checked = subprocess.run(["promtool", "check", "rules", tmp_path / "rules.json"], text=True, capture_output=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_queries_of_the_docs_are_prometheus_own(tmp_path):
+    blocks = re.findall(r"^```promql\n(.*?)^```", (PROMETHEUS.parent / "TUNING.md").read_text(), re.M | re.S)
+    queries = [line for block in blocks for line in block.splitlines()]
+    assert len(queries) > 20
+    check_queries(tmp_path, [{"record": f"query_{i}", "expr": query} for i, query in enumerate(queries)])
+
+
+def test_the_alerts_of_the_docs_exist():
+    there = set(re.findall(r"alert: (\w+)", RULES.read_text()))
+    for name in ("METRICS", "TUNING", "FAILURES", "INSTALL"):
+        named = set(re.findall(r"\bSegar[A-Z]\w+", (PROMETHEUS.parent / f"{name}.md").read_text()))
+        assert named and named <= there, f"{name}.md: {sorted(named - there)}"
 
 
 def test_the_dashboards_queries_are_prometheus_own(tmp_path):
@@ -209,9 +230,7 @@ def test_the_dashboards_queries_are_prometheus_own(tmp_path):
             assert "$" not in query, query
             rules.append({"record": f"panel_{panel['id']}_{target['refId']}", "expr": query})
     assert len(rules) > 20
-    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
-    checked = subprocess.run(["promtool", "check", "rules", tmp_path / "rules.json"], text=True, capture_output=True)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    check_queries(tmp_path, rules)
 
 
 def test_as_many_keyspaces_as_there_can_be_come_whole(monitored):
