@@ -35,7 +35,7 @@ static bool is_zero(const uint8_t *bytes, size_t count)
 
 const char *trace_parse(const char *text, size_t len, struct trace *ret_trace)
 {
-	struct trace trace;
+	struct trace trace = { .flags = 0 };
 	uint8_t version;
 
 	if (len < TRACE_TEXT_LEN)

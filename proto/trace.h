@@ -17,9 +17,19 @@ struct trace {
 	uint8_t id[TRACE_ID_BYTES];
 	uint8_t parent[TRACE_SPAN_BYTES]; /* the asker's span */
 	uint8_t flags;                    /* TRACE_SAMPLED, and others that we do not know */
+	uint8_t own[TRACE_SPAN_BYTES]; /* the request's own span, which is told when it has ended;
+					  zeros: it has none */
 };
 
-/* NULL: `ret_trace` is set. Else what is wrong with the text; static. */
+static inline bool trace_has_own(const struct trace *trace)
+{
+	uint8_t any = 0;
+	for (int i = 0; i < TRACE_SPAN_BYTES; i++)
+		any |= trace->own[i];
+	return any != 0;
+}
+
+/* NULL: `ret_trace` is set, without a span of its own. Else what is wrong with the text; static. */
 const char *trace_parse(const char *text, size_t len, struct trace *ret_trace)
 	__attribute__((warn_unused_result));
 

@@ -136,6 +136,15 @@ static const struct field metrics_fields[] = {
 };
 static const struct schema metrics_schema = SCHEMA(metrics_fields, config, NULL);
 
+static const struct field trace_fields[] = {
+	TEXT("file", config, trace_file, RANGE(1, 4000), FORM("an absolute path"),
+	     CHECKED_BY(config_check_path),
+	     HELP("The file, or the fifo, to which the spans of traced requests are appended as "
+		  "OTLP/JSON, for OpenTelemetry's collector; without it, there are none. Of those "
+		  "requests only whose `trace` says that it is sampled.")),
+};
+static const struct schema trace_schema = SCHEMA(trace_fields, config, NULL);
+
 static const struct field limits_fields[] = {
 	COUNT("connections", limits_policy, connections, LIVE, DEFAULT("10000"),
 	      RANGE(1, CONNECTIONS_CEILING), HELP("Open client connections.")),
@@ -285,6 +294,7 @@ static const struct field config_fields[] = {
 		 "with "
 		 "`on_change`.")),
 	PART("log", &log_schema, HELP("What the daemon writes to stderr.")),
+	PART("trace", &trace_schema, HELP("How requests can be followed.")),
 	PART("metrics", &metrics_schema, HELP("What monitors read.")),
 	MAP("limits", config, limits, &limits_schema,
 	    HELP("How much the daemon takes on; what is over a limit is answered with "

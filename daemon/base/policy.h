@@ -142,6 +142,7 @@ struct config {
 	struct origin_policy origin;
 	struct near_policy near;
 	struct feed_policy feed;
+	char *trace_file;     /* owned; or NULL */
 	char *metrics_listen; /* owned; as base/endpoint.h reads it; NULL: nowhere */
 	char *state_dir;      /* owned; or NULL: nothing is kept */
 	struct limits_policy limits;

@@ -12,9 +12,21 @@ static void about_stats(void *impl, struct stat_sink *sink)
 	stats_put_origin(&daemon->config->origin, daemon->pool, sink);
 	stats_put_stores(&daemon->stores, sink);
 	stats_put_hot(&daemon->hot_keys, sink);
+	stats_put_spans(&daemon->spans, sink);
 	warmup_put_stats(&daemon->warmup, sink);
 	if (daemon->follower.feed)
 		stats_put_feed(daemon->follower.feed, sink);
+}
+
+static void about_span_begin(void *impl, struct trace *trace)
+{
+	spans_begin(&((struct daemon *)impl)->spans, trace);
+}
+
+static void about_span_end(void *impl, const struct server_span *span)
+{
+	struct daemon *daemon = impl;
+	spans_end_request(&daemon->spans, span, stores_now_us(&daemon->stores));
 }
 
 static bool is_served(const struct statement *statement, char *text, size_t size)
@@ -80,6 +92,8 @@ struct server_about daemon_about(struct daemon *daemon)
 				      .reload = about_reload,
 				      .examine = about_examine,
 				      .config = about_config,
+				      .span_begin = about_span_begin,
+				      .span_end = about_span_end,
 				      .stats = about_stats,
 				      .keyspace = about_keyspace,
 				      .batch = about_batch };

@@ -30,6 +30,13 @@ static int64_t host_now_us(void *impl)
 	return stores_now_us(&((struct daemon *)impl)->stores);
 }
 
+static void host_regenerated(void *impl, const struct regeneration *regeneration)
+{
+	struct daemon *daemon = impl;
+	regeneration_log(impl, regeneration);
+	spans_end_build(&daemon->spans, regeneration, stores_now_us(&daemon->stores));
+}
+
 static void on_timer(uv_timer_t *timer)
 {
 	pump_turn(&((struct daemon *)timer->data)->pump);
@@ -86,6 +93,7 @@ static const char *take_config(void *impl, struct config *next, struct server_re
 		return why;
 	config_free(daemon->later);
 	daemon->config = daemon->later = next;
+	spans_take(&daemon->spans, next);
 	follower_renew(&daemon->follower);
 	daemon->loaded_at_s = time(NULL);
 	log_info("config.taken", LOG_TEXT("path", next->path),
@@ -194,7 +202,7 @@ static bool open_core(struct daemon *daemon, const uint8_t *secret, uint64_t see
 	struct origin pool = pool_origin(daemon->pool);
 	pump_init(&daemon->pump, daemon->engine, &store, &pool,
 		  &(struct pump_host){ daemon, host_now_us, host_wake_at, ending_pump_stopped,
-				       regeneration_log });
+				       host_regenerated });
 	struct store_listener listener = pump_listener(&daemon->pump);
 	stores_listen(&daemon->stores, &listener);
 	stores_define(&daemon->stores, config, false);
@@ -266,6 +274,7 @@ static bool open_metrics(struct daemon *daemon)
 		.feed = &daemon->follower.feed,
 		.hot = &daemon->hot_keys,
 		.warmer = &daemon->warmup.warmer,
+		.spans = &daemon->spans.file.counters,
 	};
 	if (metrics_open(&daemon->metrics, &daemon->loop, &sources, why, sizeof(why)))
 		return true;
@@ -338,7 +347,7 @@ static void on_stores_opened(void *arg)
 static void open_parts(struct daemon *daemon)
 {
 	uint8_t secret[KEY_SECRET_LEN];
-	uint64_t seeds[4];
+	uint64_t seeds[5];
 	char text[WHY_MAX];
 	const char *why = "the system has no randomness";
 	daemon->code = EXIT_CONFIG;
@@ -351,6 +360,9 @@ static void open_parts(struct daemon *daemon)
 			       on_stores_opened, daemon, &why) != 0) {
 		refuse_to_start(why);
 		ending_close_handles(daemon);
+	} else if (spans_open(&daemon->spans, &daemon->loop, daemon->config, seeds[4]) != 0) {
+		refuse_to_start("there is too little memory");
+		stores_close(&daemon->stores, ending_stores_closed);
 	} else if (!check_open_pool(&daemon->loop, daemon->config, &daemon->pool)) {
 		stores_close(&daemon->stores, ending_stores_closed);
 	} else if (!open_core(daemon, secret, seeds[1])) {

@@ -94,6 +94,9 @@ enum part { DAEMON, STORE, FEED };
 	X(DAEMON, output_bytes, gauge, "replies not sent yet", server->output_bytes)               \
 	SERVER_COUNTER_MAP(SERVER_COUNTER)
 
+#define SPAN_COUNTER(name, text) X(DAEMON, name, counter, text, sources->spans->name)
+#define SPAN_NUMBER_MAP          SPAN_COUNTER_MAP(SPAN_COUNTER)
+
 #define PROCESS_NUMBER_MAP                                                                         \
 	X(DAEMON, process_cpu_seconds, counter, "processor time used", process_cpu_seconds())      \
 	X(DAEMON, process_resident_memory_bytes, gauge, "memory in use", process_resident_bytes()) \
@@ -108,6 +111,7 @@ enum part { DAEMON, STORE, FEED };
 	HOT_NUMBER_MAP                                                                             \
 	WARM_NUMBER_MAP                                                                            \
 	SERVER_NUMBER_MAP                                                                          \
+	SPAN_NUMBER_MAP                                                                            \
 	PROCESS_NUMBER_MAP
 
 enum {
@@ -276,6 +280,7 @@ const struct family daemon_families[] = {
 	SERVER_NUMBER_MAP
 	LABELLED(loop_lag_seconds, histogram, put_lags,
 		 "how late the loop came to a timer: no request waits longer for its turn")
+	SPAN_NUMBER_MAP
 	PROCESS_NUMBER_MAP
 	/* clang-format on */
 };

@@ -15,6 +15,7 @@
 #include "ops/hot_keys.h"
 #include "ops/metrics.h"
 #include "ops/reload.h"
+#include "ops/spans.h"
 #include "ops/status.h"
 #include "ops/stores.h"
 #include "ops/warmup.h"
@@ -49,6 +50,7 @@ struct daemon {
 	struct server server;
 	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
 	struct metrics metrics;
+	struct spans spans;
 	bool serving; /* the server is open */
 	bool pump_stopped;
 	char status[STATUS_LINE_MAX]; /* as last told */

@@ -17,6 +17,7 @@ void ending_close_handles(struct daemon *daemon)
 	for (int i = 0; i < DAEMON_SIGNALS; i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
 	hot_keys_close(&daemon->hot_keys);
+	spans_close(&daemon->spans);
 	if (!daemon->reload.closing)
 		reload_close(&daemon->reload);
 	if (!daemon->examination.closing)

@@ -12,6 +12,7 @@
 #include "core/warmer.h"
 #include "ops/hot_keys.h"
 #include "ops/page.h"
+#include "ops/span_file.h"
 #include "origin/feed.h"
 #include "origin/pool.h"
 #include "rpc/server.h"
@@ -25,6 +26,7 @@ struct family_sources {
 	struct redis_store *redis; /* NULL: store.url is none */
 	struct feed *const *feed;  /* NULL, at times: nothing is followed */
 	const struct hot_keys *hot;
+	const struct span_counters *spans;
 	const struct warmer *warmer;       /* its list is empty before it is opened */
 	const struct durations *loop_lags; /* how late the loop's timers were */
 };

@@ -69,3 +69,10 @@ void stats_put_origin(const struct origin_policy *policy, const struct pool *poo
 	sink->put(sink, "origin_concurrency", policy->concurrency);
 	sink->put(sink, "origin_budget_per_min", (int64_t)(policy->budget_per_s * 60 + 0.5));
 }
+
+void stats_put_spans(const struct spans *spans, struct stat_sink *sink)
+{
+#define X(name, text) sink->put(sink, #name, (int64_t)spans->file.counters.name);
+	SPAN_COUNTER_MAP(X)
+#undef X
+}

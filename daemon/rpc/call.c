@@ -9,6 +9,7 @@
 #include "rpc/peer.h"
 #include "rpc/reply.h"
 #include "rpc/server.h"
+#include "rpc/tracing.h"
 
 static void call_on_answer(struct request *request, const struct answer *answer);
 
@@ -28,6 +29,7 @@ static struct call *call_create(struct peer *peer, const struct query *query)
 		call->request.query.trace =
 			memcpy(call->bytes + query->key.len, query->trace, trace_len);
 	call->request.answer = call_on_answer;
+	call->began_us = peer->server->now_us;
 	call->until_us = peer->server->now_us + query->wait_us;
 	list_node_init(&call->node);
 	return call;
@@ -45,6 +47,7 @@ static void call_end(struct call *call, const struct answer *answer)
 	struct peer *peer = call->peer;
 
 	reply_answer(peer, call->id, &call->request.query, answer);
+	tracing_end(peer->server, &call->request.query, call->began_us, answer);
 	peer_discharge(peer, 1, call->request.query.key.len);
 	mem_free(call);
 }
@@ -71,6 +74,12 @@ static void call_on_answer(struct request *request, const struct answer *answer)
 	}
 }
 
+static void refuse(struct peer *peer, uint32_t id, const struct query *query, const char *why)
+{
+	reply_error(peer, id, STATUS_OVERLOADED, why);
+	tracing_end_refused(peer->server, query, STATUS_OVERLOADED, why);
+}
+
 void call_ask(struct peer *peer, uint32_t id, const struct query *query)
 {
 	struct server *server = peer->server;
@@ -80,16 +89,17 @@ void call_ask(struct peer *peer, uint32_t id, const struct query *query)
 
 	if (pump_lookup(server->pump, query, server->now_us, &answer) == LOOKUP_ANSWER) {
 		reply_answer(peer, id, query, &answer);
+		tracing_end(server, query, server->now_us, &answer);
 		return;
 	}
 	if (!peer_admit(peer, 1, query->key.len, &why)) {
-		reply_error(peer, id, STATUS_OVERLOADED, why);
+		refuse(peer, id, query, why);
 		return;
 	}
 	call = call_create(peer, query);
 	if (!call) {
 		peer_discharge(peer, 1, query->key.len);
-		reply_error(peer, id, STATUS_OVERLOADED, "out of memory");
+		refuse(peer, id, query, "out of memory");
 		return;
 	}
 	call->id = id;

@@ -27,6 +27,7 @@ struct call {
 	struct mget *mget;      /* borrowed; NULL: replied to by itself */
 	uint32_t index;         /* of the key in the mget */
 	uint32_t id;
+	int64_t began_us;
 	int64_t until_us; /* its deadline */
 	char bytes[];     /* the key's, and behind them its trace, if it has one */
 };

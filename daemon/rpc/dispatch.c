@@ -18,6 +18,7 @@
 #include "rpc/reply.h"
 #include "rpc/server.h"
 #include "rpc/top.h"
+#include "rpc/tracing.h"
 #include "rpc/warm.h"
 
 /* A request on its way to its handler. */
@@ -119,6 +120,7 @@ static enum status serve_query(struct ask *ask, enum query_kind kind, struct wir
 
 	if (status != STATUS_OK)
 		return status;
+	tracing_begin(ask->peer->server, &options);
 	dispatch_query(&options, kind, &query);
 	call_ask(ask->peer, ask->id, &query);
 	return STATUS_OK;
@@ -153,9 +155,11 @@ static enum status serve_mget(struct ask *ask, struct wire_error *error)
 		keys.len += key.len;
 	}
 	status = options_read(&ask->params, ask->method, &options, error);
-	if (status == STATUS_OK)
-		mget_ask(ask->peer, ask->id, count, keys, &options);
-	return status;
+	if (status != STATUS_OK)
+		return status;
+	tracing_begin(ask->peer->server, &options);
+	mget_ask(ask->peer, ask->id, count, keys, &options);
+	return STATUS_OK;
 }
 
 /* One pair of {keyspace, spread_ms}; each may be there once. */

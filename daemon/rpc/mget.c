@@ -12,6 +12,7 @@
 #include "rpc/peer.h"
 #include "rpc/reply.h"
 #include "rpc/server.h"
+#include "rpc/tracing.h"
 
 /* An item waits as often: for its first answer, and for one in place of that, if it grew old while
  * others were built. */
@@ -212,6 +213,7 @@ static void mget_reply(struct mget *mget)
 	for (uint32_t i = 0; i < mget->count; i++)
 		reply_put_answer(reply.out, &mget->items[i].answer);
 	reply_end(&reply);
+	tracing_end_mget(mget->peer->server, &mget->options, mget->count, mget->began_us);
 }
 
 /* Gives up the values of one that waits for nothing but a client that reads. */

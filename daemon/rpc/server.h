@@ -120,6 +120,17 @@ struct server_config {
 	const char *refused;  /* why the last one that was read is not; NULL: it is */
 };
 
+/* A request of which there is to be a span. */
+struct server_span {
+	const struct trace *trace; /* these are borrowed for the call */
+	const char *method;
+	const struct key *key;       /* NULL: of an mget, which has `keys` */
+	const struct answer *answer; /* NULL: of an mget, each key has its own */
+	uint32_t keys;
+	bool is_get;
+	int64_t began_us; /* of the fleet clock */
+};
+
 /* What the server tells of parts of the daemon that it does not know. Each may be NULL. */
 struct server_about {
 	void *impl;
@@ -141,6 +152,11 @@ struct server_about {
 
 	/* Which one is in force. */
 	void (*config)(void *impl, struct server_config *ret_config);
+
+	/* A request has a trace: gives that a span of its own, if there is to be one. Then its end
+	   is told. */
+	void (*span_begin)(void *impl, struct trace *trace);
+	void (*span_end)(void *impl, const struct server_span *span);
 
 	/* More numbers for `stats`. */
 	void (*stats)(void *impl, struct stat_sink *sink);
