@@ -33,7 +33,7 @@ static bool spares(const struct epoch *epoch, const struct entry *entry)
 				       history_is_later(entry->history, epoch->history));
 }
 
-bool epochs_apply(const struct epochs *epochs, struct entry *entry, uint64_t public_hash)
+bool epochs_apply(const struct epochs *epochs, struct entry *entry, uint64_t public_hash, bool hard)
 {
 	bool changed = false;
 	for (uint32_t i = 0; i < epochs->count; i++) {
@@ -45,6 +45,11 @@ bool epochs_apply(const struct epochs *epochs, struct entry *entry, uint64_t pub
 			     (spread > 0 ? (int64_t)(public_hash % (uint64_t)spread) : 0);
 		if (at < entry->fresh_until_us) {
 			entry->fresh_until_us = at;
+			entry->changed = changed = true;
+		}
+		if (hard && spread == 0 && entry->stale_until_us > at) {
+			/* Both at once, as any hard change. */
+			entry->stale_until_us = entry->fresh_until_us;
 			entry->changed = changed = true;
 		}
 	}

@@ -3,8 +3,10 @@
  *
  * Key k expires at moment + hash(k) % spread, by a hash that all daemons agree on: a million keys
  * by one write, nothing deleted, and their refreshes come one after the other. Stale bounds stay as
- * they are. The last EPOCHS_MAX are kept; an older one lives on in the oldest kept, which then
- * spares nothing before its own moment. Pure; any thread.
+ * they are, but where no change may be served stale (ON_CHANGE_INVALIDATE) and the epoch has no
+ * spread: TRUNCATE has ended all values, or somebody wants them ended at once. The last EPOCHS_MAX
+ * are kept; an older one lives on in the oldest kept, which then spares nothing before its own
+ * moment. Pure; any thread.
  */
 #pragma once
 
@@ -31,5 +33,6 @@ struct epochs {
 bool epochs_add(struct epochs *epochs, struct epoch epoch);
 
 /* Ends the entry's freshness at its moment in the first epoch after it was generated, if that is
-   earlier than its own. True if it was changed. */
-bool epochs_apply(const struct epochs *epochs, struct entry *entry, uint64_t public_hash);
+   earlier than its own; `hard`: without a spread its stale time, too. True if it was changed. */
+bool epochs_apply(const struct epochs *epochs, struct entry *entry, uint64_t public_hash,
+		  bool hard);

@@ -168,7 +168,8 @@ static void judge_bounds(const struct keyspace *keyspace, struct entry *entry, u
 
 void keyspace_judge(const struct keyspace *keyspace, struct entry *entry, uint64_t public_hash)
 {
-	epochs_apply(&keyspace->epochs, entry, public_hash);
+	epochs_apply(&keyspace->epochs, entry, public_hash,
+		     keyspace->policy->on_change == ON_CHANGE_INVALIDATE);
 	judge_definition(keyspace, entry, public_hash);
 	judge_bounds(keyspace, entry, public_hash);
 }

@@ -92,6 +92,14 @@ uint32_t feed_rows_next(struct feed_rows *rows)
 	return count;
 }
 
+/* What may not be served stale after a change is ended at once (core/epoch.h). */
+static int64_t spread_of(const struct policy *policy, int64_t spread_us)
+{
+	if (policy->on_change == ON_CHANGE_INVALIDATE)
+		return 0;
+	return policy->fresh_us < spread_us ? policy->fresh_us : spread_us;
+}
+
 uint32_t feed_rows_expire_all(struct feed_rows *rows, size_t *at, int64_t spread_us, uint64_t xid)
 {
 	uint32_t count = 0;
@@ -104,7 +112,7 @@ uint32_t feed_rows_expire_all(struct feed_rows *rows, size_t *at, int64_t spread
 			.len = (uint32_t)strlen(policy->name),
 			.policy = policy,
 			.whole = true,
-			.spread_us = policy->fresh_us < spread_us ? policy->fresh_us : spread_us,
+			.spread_us = spread_of(policy, spread_us),
 			.xid = xid,
 		};
 	}

@@ -9,7 +9,7 @@ from conftest import INSTALL
 from harness.origin import Origin
 from harness.postgres import run, value
 from harness.wait import wait_until
-from harness.wire import collect
+from harness.wire import Error, collect
 
 FOLLOW = {"item": {"on_change": "refresh"}}
 
@@ -177,6 +177,29 @@ def test_invalidate_leaves_nothing_to_serve(tracked, make_fleet):
     for daemon in fleet:
         reply = daemon.client().get("item:1")
         assert (reply["state"], reply["value"]) == ("fresh", b"newer")
+
+
+def test_truncate_under_invalidate_leaves_nothing_to_serve(tracked, make_fleet):
+    fleet = make_fleet(tracked, 2, keyspaces={"item": {"on_change": "invalidate"}})
+    wait_following(fleet)
+    for number in range(1, 6):
+        shows(fleet, f"item:{number}", b"item %d" % number)
+    with tracked.gate("item") as gate:
+        tracked.sql("TRUNCATE items")
+        clients = [daemon.client() for daemon in fleet]
+
+        def is_asked():
+            """Told within a moment; then who asks waits for the build, which stands at the gate."""
+            replies = [client.send("get", "item:1", {"wait_ms": 100}) for client in clients]
+            said = collect(list(zip(clients, replies)))
+            assert not any(not isinstance(reply, Error) and reply["state"] == "stale" for reply in said)
+            return all(isinstance(reply, Error) for reply in said)
+
+        wait_until(is_asked, what="both hosts to have nothing to serve")
+        gate.open()
+    for daemon in fleet:
+        for number in range(1, 6):
+            assert daemon.client().get(f"item:{number}")["state"] == "absent"
 
 
 # builds that a change overtakes

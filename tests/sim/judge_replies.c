@@ -241,19 +241,26 @@ static void check_log(const struct told *told)
 	}
 }
 
-/* It was not told of that epoch, since it is out of touch with those who tell, and knows that. It
-   asks when it hears of them again (docs/PROMISES.md, known holes). */
-static bool has_missed(const struct told *told, const struct epoch_record *epoch)
+static bool was_told(const struct told *told, const struct epoch_record *epoch)
 {
 	const struct epoch_book *book = told->node->post.epochs;
 	for (uint32_t i = 0; i < book->count; i++)
 		for (uint32_t j = 0; j < book->pages[i].count; j++)
 			if (book->pages[i].lines[j].store_us == epoch->epoch.moment_us)
-				return false;
-	return !told->node->engine->trusted;
+				return true;
+	return false;
 }
 
-/* After its moment in an epoch no entry from before that is fresh, `trust` later. */
+/* It was not told of that epoch, since it is out of touch with those who tell, and knows that. It
+   asks when it hears of them again (docs/PROMISES.md, known holes); what is stale it serves
+   meanwhile without a look. */
+static bool has_missed(const struct told *told, const struct epoch_record *epoch)
+{
+	return !was_told(told, epoch) && (!told->fresh || !told->node->engine->trusted);
+}
+
+/* After its moment in an epoch no entry from before that is fresh, `trust` later; nor, after a hard
+   one, served at all. */
 static void check_epochs(const struct told *told)
 {
 	const struct judge *judge = told->judge;
@@ -261,7 +268,9 @@ static void check_epochs(const struct told *told)
 	const struct subject *key = &scene->keys[told->key];
 	uint64_t hash = key_public_hash(key->bytes, key->len);
 	int64_t known_us = told->at_us - scene->trust_us - slack_us(told);
-	if (told->after || !told->fresh || is_excused(told))
+	bool hard = told->policy->on_change == ON_CHANGE_INVALIDATE;
+	bool cut_off = told->answer->reason == REASON_UNAVAILABLE;
+	if (told->after || (told->fresh ? is_excused(told) : !hard || cut_off))
 		return;
 	for (uint32_t i = judge->epochs_count; i-- > 0;) {
 		const struct epoch_record *its = &judge->epochs[i];
@@ -269,9 +278,13 @@ static void check_epochs(const struct told *told)
 		int64_t spared_us = spread_us ? (int64_t)(hash % (uint64_t)spread_us) : 0;
 		if (its->keyspace != (int)key->keyspace || its->kept_since_us > known_us)
 			continue;
+		if (!told->fresh && spread_us != 0)
+			continue; /* it ends no stale time */
 		if (told->record->began_us < its->at_us - slack_us(told) &&
 		    its->at_us + spared_us <= known_us && !has_missed(told, its))
-			fail(told, "no rollback", "fresh from before an epoch");
+			fail(told, "no rollback",
+			     told->fresh ? "fresh from before an epoch"
+					 : "stale from before an epoch that forbids it");
 	}
 }
 

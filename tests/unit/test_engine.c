@@ -689,6 +689,21 @@ Test(engine, an_invalidated_keyspace_is_refreshed_key_by_key_over_its_time)
 	cr_assert_eq(world.builds, 200, "%d builds", world.builds);
 }
 
+Test(engine, where_no_change_may_be_served_stale_an_epoch_at_once_leaves_nothing)
+{
+	world.policy.stale_us = 60 * SECOND;
+	world.policy.on_change = ON_CHANGE_INVALIDATE;
+	world_get(&world, &herd[0], "1");
+	world_run(&world, 2 * SECOND);
+	world_invalidate_keyspace(&world, 0);
+	world_run(&world, 10 * MS);
+	world_get(&world, &herd[1], "1");
+	cr_assert(!herd[1].answered, "it waits for the build");
+	world_run(&world, 2 * SECOND);
+	cr_assert_eq(herd[1].answer.state, ANSWER_FRESH);
+	cr_assert_eq(world.builds, 2);
+}
+
 /* ---- the origin's protection -------------------------------------------------------------- */
 
 Test(engine, at_the_end_of_a_drain_nothing_is_left)

@@ -14,11 +14,30 @@ Test(epoch, ends_what_was_generated_before_it_and_nothing_else)
 	struct epochs epochs = { 0 };
 	cr_assert(epochs_add(&epochs, (struct epoch){ .moment_us = 100, .spread_us = 0 }));
 	struct entry before = entry(99), after = entry(100);
-	cr_assert(epochs_apply(&epochs, &before, 7));
+	cr_assert(epochs_apply(&epochs, &before, 7, false));
 	cr_assert(before.fresh_until_us == 100 && before.changed);
 	cr_assert_eq(before.stale_until_us, 99 + 20000, "the stale bound is not the epoch's");
-	cr_assert_not(epochs_apply(&epochs, &after, 7));
+	cr_assert_not(epochs_apply(&epochs, &after, 7, false));
 	cr_assert(after.fresh_until_us == 10100 && !after.changed);
+}
+
+Test(epoch, a_hard_one_without_a_spread_ends_what_is_stale_too)
+{
+	struct epochs epochs = { 0 };
+	epochs_add(&epochs, (struct epoch){ .moment_us = 100, .spread_us = 10 });
+	struct entry spread = entry(99);
+	epochs_apply(&epochs, &spread, 7, true);
+	cr_assert_eq(spread.stale_until_us, 99 + 20000);
+	epochs_add(&epochs, (struct epoch){ .moment_us = 15000, .spread_us = 0 });
+	struct entry fresh = entry(14000), stale = entry(2000), dead = entry(-9000),
+		     after = entry(15000);
+	cr_assert(epochs_apply(&epochs, &fresh, 7, true));
+	cr_assert(fresh.fresh_until_us == 15000 && fresh.stale_until_us == 15000 && fresh.changed);
+	cr_assert(epochs_apply(&epochs, &stale, 7, true));
+	cr_assert(stale.fresh_until_us == 12000 && stale.stale_until_us == 12000 && stale.changed);
+	epochs_apply(&epochs, &dead, 7, true);
+	cr_assert_eq(dead.stale_until_us, -9000 + 20000, "it was over before");
+	cr_assert_not(epochs_apply(&epochs, &after, 7, true));
 }
 
 Test(epoch, spreads_keys_over_its_time)
@@ -28,7 +47,7 @@ Test(epoch, spreads_keys_over_its_time)
 	int in_first_half = 0;
 	for (uint64_t hash = 0; hash < 1000; hash++) {
 		struct entry old = entry(0);
-		epochs_apply(&epochs, &old, hash * 0x9e3779b97f4a7c15u);
+		epochs_apply(&epochs, &old, hash * 0x9e3779b97f4a7c15u, false);
 		cr_assert(old.fresh_until_us >= 100 && old.fresh_until_us < 1100);
 		in_first_half += old.fresh_until_us < 600;
 	}
@@ -60,7 +79,7 @@ Test(epoch, of_many_none_is_forgotten_in_effect)
 		for (int64_t generated = 0; generated < 20000; generated += 250) {
 			struct entry old = entry(generated);
 			old.fresh_until_us = INT64_MAX;
-			cr_assert(epochs_apply(&epochs, &old, 499));
+			cr_assert(epochs_apply(&epochs, &old, 499, false));
 			int64_t oldest = epochs.at[0].moment_us;
 			int64_t first = generated / 1000 * 1000 + 1000;
 			cr_assert_leq(old.fresh_until_us, (first > oldest ? first : oldest) + 499);
@@ -94,6 +113,6 @@ Test(epoch, one_of_a_history_spares_what_was_built_in_it)
 				       .fresh_until_us = 2000,
 				       .stale_until_us = 3000,
 				       .history = histories[i] };
-		cr_assert_eq(epochs_apply(&epochs, &entry, 7), i >= 2, "%d", i);
+		cr_assert_eq(epochs_apply(&epochs, &entry, 7, false), i >= 2, "%d", i);
 	}
 }
