@@ -13,6 +13,7 @@ usage: scripts/bench [--quick] [--rounds N] [--seconds S] [--markdown] [PART …
   life       start-up, and stop with a full near cache
   misses     loads from Redis and builds, against redis-benchmark and pgbench
   changes    from a row's commit until it is served on another host
+  restart    hits and builds in the first minute after a restart, with the list of hot keys and without
   trouble    percentiles of hits at a fixed rate while other things go wrong
 
 Without a part: all. --quick: everything small and once, to see that it works; its numbers say nothing.
@@ -33,11 +34,12 @@ import servers
 from part_changes import run_changes
 from part_growth import run_entries, run_idle, run_keyspaces, run_life, run_memory, run_misses, run_waiters
 from part_hits import run_hits, run_keys
+from part_restart import run_restart
 from part_trouble import run_trouble
 
 PARTS = {"hits": run_hits, "keys": run_keys, "memory": run_memory, "entries": run_entries, "idle": run_idle,
          "keyspaces": run_keyspaces, "waiters": run_waiters, "life": run_life, "misses": run_misses,
-         "changes": run_changes, "trouble": run_trouble}
+         "changes": run_changes, "restart": run_restart, "trouble": run_trouble}
 PAGE = servers.TREE / "docs" / "BENCHMARKS.md"
 
 
