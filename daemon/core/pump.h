@@ -113,6 +113,7 @@ struct inspection {
 	int64_t now_us;
 	bool has_near;
 	struct entry near;
+	int64_t refresh_in_us; /* who asks then has it refreshed, at the earliest; 0: now */
 	bool has_flight;
 	const char *flight_state; /* static */
 	int64_t flight_age_us;
@@ -123,7 +124,10 @@ struct inspection {
 	struct entry store;
 	bool has_claim;
 	uint64_t claim_fence;
+	uint64_t claim_floor;
 	int64_t claim_held_us; /* a lease is held for this long at most; 0: none */
+	int64_t claim_age_us;  /* … and has been for so long; 0: not known */
+	int claim_holder;      /* … by the daemon of this place; -1: not known */
 	bool has_failure;
 	struct failure failure;
 

@@ -70,6 +70,15 @@ void pump_invalidate_keyspace(struct pump *pump, struct invalidation *invalidati
 	pump->store.submit(pump->store.impl, &invalidation->op);
 }
 
+/* Nothing brings a refresh about sooner but a change, or a loss of trust. */
+static void inspect_refresh(const struct near_entry *ne, struct inspection *inspection)
+{
+	int64_t now_us = inspection->now_us;
+	bool is_fresh = now_us < ne->entry.fresh_until_us;
+	int64_t at_us = is_fresh ? ne->next_at_us : ne->retry_at_us;
+	inspection->refresh_in_us = at_us > now_us ? at_us - now_us : 0;
+}
+
 static void inspect_here(struct pump *pump, struct inspection *inspection)
 {
 	inspection->now_us = pump_now(pump);
@@ -77,6 +86,8 @@ static void inspect_here(struct pump *pump, struct inspection *inspection)
 	inspection->has_near = ne != NULL;
 	if (ne)
 		inspection->near = ne->entry;
+	if (ne)
+		inspect_refresh(ne, inspection);
 	struct flight *flight = engine_flight(pump->engine, &inspection->key);
 	inspection->has_flight = flight != NULL;
 	if (flight) {
@@ -99,7 +110,10 @@ static void on_inspect_done(struct store_op *op)
 	inspection->store = op->entry;
 	inspection->has_claim = op->has_claim;
 	inspection->claim_fence = op->fence;
+	inspection->claim_floor = op->floor;
 	inspection->claim_held_us = op->left_us;
+	inspection->claim_age_us = op->lease_age_us;
+	inspection->claim_holder = op->holder;
 	inspection->has_failure = op->has_failure;
 	inspection->failure = op->failure;
 	/* `done` may free the inspection, and the operation in it. */
@@ -114,9 +128,9 @@ void pump_inspect(struct pump *pump, struct inspection *inspection)
 {
 	begin_op(pump, inspection->key.keyspace);
 	inspection->pump = pump;
-	inspection->op = (struct store_op){ .verb = STORE_LOAD,
-					    .key = inspection->key,
-					    .done = on_inspect_done };
+	inspection->op = (struct store_op){
+		.verb = STORE_LOAD, .key = inspection->key, .holder = -1, .done = on_inspect_done
+	};
 	pump->store.submit(pump->store.impl, &inspection->op);
 }
 

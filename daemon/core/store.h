@@ -115,9 +115,12 @@ struct store_op {
 	uint64_t fence;   /* LOAD: the claim's; LEASE: the new one; INVALIDATE: the new floor */
 	uint64_t floor; /* LOAD, LEASE, RENEW, SAVE: the claim's; a build of no greater fence is not
 			   known to be after the last change. 0: none */
-	int64_t moment_us; /* EPOCH: when it began, by the fleet clock */
-	int64_t left_us;   /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
-			      there; PERMIT/DONE: start in this long */
+	int64_t lease_age_us; /* LOAD: for how long the lease has been held, for people: a store
+				 that is one daemon's own does not tell it … */
+	int holder;           /* … nor whose it is: the place of that daemon; -1: not known */
+	int64_t moment_us;    /* EPOCH: when it began, by the fleet clock */
+	int64_t left_us; /* LOAD: a lease is held so long, 0: none; LEASE/HELD, PERMIT/RETRY: see
+			    there; PERMIT/DONE: start in this long */
 
 	int64_t sent_at_us; /* the pump's: when it was submitted */
 

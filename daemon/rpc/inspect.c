@@ -21,10 +21,19 @@ static void put_int(struct wire_buf *b, const char *name, int64_t number)
 	wire_buf_int(b, number);
 }
 
-/* Fences are above 2^63 never, as they begin as µs of the clock and grow by one. */
-static void put_entry(struct wire_buf *b, const struct entry *entry, int64_t now_us)
+static void put_int_or_nil(struct wire_buf *b, const char *name, bool is_known, int64_t number)
 {
-	wire_buf_map(b, 11);
+	wire_buf_str(b, name);
+	if (is_known)
+		wire_buf_int(b, number);
+	else
+		wire_buf_nil(b);
+}
+
+/* Fences are above 2^63 never, as they begin as µs of the clock and grow by one. */
+static void put_entry(struct wire_buf *b, const struct entry *entry, int64_t now_us, unsigned more)
+{
+	wire_buf_map(b, 11 + more);
 	wire_buf_str(b, "phase");
 	wire_buf_str(b, phase_name(entry, now_us));
 	wire_buf_str(b, "absent");
@@ -47,6 +56,16 @@ static void put_entry(struct wire_buf *b, const struct entry *entry, int64_t now
 	put_int(b, "build_us", entry->build_us);
 	wire_buf_str(b, "changed");
 	wire_buf_bool(b, entry->changed);
+}
+
+static void put_near(struct wire_buf *b, const struct inspection *inspection)
+{
+	if (!inspection->has_near) {
+		wire_buf_nil(b);
+		return;
+	}
+	put_entry(b, &inspection->near, inspection->now_us, 1);
+	put_int(b, "refresh_in_ms", ms_up(inspection->refresh_in_us));
 }
 
 static void put_failure(struct wire_buf *b, const struct inspection *inspection)
@@ -75,9 +94,14 @@ static void put_claim(struct wire_buf *b, const struct inspection *inspection)
 		wire_buf_nil(b);
 		return;
 	}
-	wire_buf_map(b, 3);
+	wire_buf_map(b, 6);
 	put_int(b, "fence", (int64_t)inspection->claim_fence);
+	put_int(b, "floor", (int64_t)inspection->claim_floor);
 	put_int(b, "held_ms", ms_up(inspection->claim_held_us));
+	put_int_or_nil(b, "held_since_ms", inspection->claim_age_us > 0,
+		       ms_passed(inspection->claim_age_us));
+	put_int_or_nil(b, "holder", inspection->claim_held_us > 0 && inspection->claim_holder >= 0,
+		       inspection->claim_holder);
 	put_failure(b, inspection);
 }
 
@@ -101,13 +125,10 @@ void inspect_put(struct wire_buf *b, const struct inspection *inspection)
 	wire_buf_str(b, "key");
 	wire_buf_str_len(b, inspection->key.bytes, inspection->key.len);
 	wire_buf_str(b, "near");
-	if (inspection->has_near)
-		put_entry(b, &inspection->near, inspection->now_us);
-	else
-		wire_buf_nil(b);
+	put_near(b, inspection);
 	wire_buf_str(b, "store");
 	if (inspection->has_store)
-		put_entry(b, &inspection->store, inspection->now_us);
+		put_entry(b, &inspection->store, inspection->now_us, 0);
 	else
 		wire_buf_nil(b);
 	wire_buf_str(b, "claim");

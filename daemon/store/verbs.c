@@ -85,6 +85,7 @@ static void write_lease(struct errand *errand, struct script_args *args)
 	args_flag(args, want->fresh);
 	args_flag(args, op->key.keyspace->policy->single_row);
 	args_u32(args, errand->redis->era.number);
+	args_number(args, errand->redis->place.number + 1);
 }
 
 static void write_renew(struct errand *errand, struct script_args *args)
@@ -301,7 +302,7 @@ static enum store_error read_load(struct errand *errand, const redisReply *reply
 {
 	struct store_op *op = errand->op;
 	const struct trust *trust = &errand->redis->trust;
-	if (!reply_is(reply, "loaded", 12))
+	if (!reply_is(reply, "loaded", 14))
 		return STORE_ERROR_GARBAGE;
 	if (!read_entry(errand, reply->element[1], reply->element[2]))
 		return STORE_ERROR_MEMORY;
@@ -312,6 +313,8 @@ static enum store_error read_load(struct errand *errand, const redisReply *reply
 	op->floor = reply_u64(reply, 5);
 	op->left_us = reply_number(reply, 6);
 	op->has_failure = reply_number(reply, 8) > 0 && read_failure(errand, reply, 7);
+	op->lease_age_us = reply_number(reply, 12);
+	op->holder = (int)reply_number(reply, 13) - 1;
 	return STORE_ERROR_NONE;
 }
 
@@ -320,7 +323,7 @@ static enum store_error read_load(struct errand *errand, const redisReply *reply
 static enum store_error read_fetched(struct errand *errand, const redisReply *reply)
 {
 	struct store_op *op = errand->op;
-	if (!reply_is(reply, "loaded", 12))
+	if (!reply_is(reply, "loaded", 14))
 		return STORE_ERROR_GARBAGE;
 	if (!read_entry(errand, reply->element[1], reply->element[2]))
 		return STORE_ERROR_MEMORY;

@@ -35,6 +35,31 @@ def test_a_thousand_cold_gets_over_four_daemons_are_one_build(origin, make_fleet
     fleet.wait_rest()
 
 
+def test_inspect_tells_who_builds_a_key_and_since_when(origin, make_fleet):
+    fleet = make_fleet(origin, 2)
+    others = fleet[1].client()
+    with origin.gate("item") as gate:
+        client = fleet[0].client()
+        waiting = client.send("get", "item:1", {})
+        gate.wait_for(1)
+
+        def claim():
+            return others.call("inspect", "item:1")["claim"]
+
+        assert claim()["holder"] == fleet[0].stats()["store_place"] != fleet[1].stats()["store_place"]
+        before = claim()["held_since_ms"]
+        wait_until(lambda: claim()["held_since_ms"] > before, what="the lease to grow older")
+        assert claim()["held_ms"] > 0 and claim()["floor"] == 0
+        gate.open()
+        client.receive(waiting)
+    fleet.wait_rest()
+    over = claim()
+    assert (over["held_ms"], over["holder"], over["held_since_ms"]) == (0, None, None)
+    others.call("invalidate", "item:1")
+    seen = others.call("inspect", "item:1")
+    assert seen["claim"]["floor"] == seen["claim"]["fence"] > over["fence"] >= seen["store"]["fence"]
+
+
 def test_what_one_host_built_the_others_read_from_the_store(origin, make_fleet):
     fleet = make_fleet(origin, 4)
     assert fleet[0].client().get("item:1")["source"] == "origin"

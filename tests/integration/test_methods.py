@@ -132,6 +132,21 @@ def test_inspect_shows_a_flight(segard, origin, client):
     client.receive(waiting)
 
 
+def test_inspect_tells_when_a_value_is_refreshed(make_segard, origin):
+    segard = make_segard(origin, keyspaces={"text": {"early": 0}}).start()
+    client = segard.client()
+    client.get("text:x")
+    client.get("item:1")
+    near = client.call("inspect", "item:1")["near"]
+    assert 0 < near["refresh_in_ms"] <= near["fresh_for_ms"]  # early, perhaps
+    near = client.call("inspect", "text:x")["near"]
+    assert near["fresh_for_ms"] <= near["refresh_in_ms"] <= near["fresh_for_ms"] + 1  # not before it expires
+    with origin.gate("text"):
+        client.call("invalidate", "text:x")
+        assert client.call("inspect", "text:x")["near"]["refresh_in_ms"] == 0  # with the next get
+        assert client.get("text:x")["reason"] == "changed"
+
+
 @pytest.mark.parametrize("method", ["logs", "nonsense", "", "GET"])
 def test_methods_that_are_not_served(client, method):
     with pytest.raises(Error, match="^unknown_method: "):

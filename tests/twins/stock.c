@@ -148,7 +148,8 @@ static void print_real_claim(FILE *out, const struct keys *keys, int64_t now_us)
 		.lease_left_us = left_of(real_at(at + 56), real_at(at + 48), now_us),
 		.failed_left_us = left_of(failed_until_us, failed_us, now_us),
 		.ends_ms = end_of(keys->claim, keys->len),
-		.status = record_get_u32(at + 4),
+		.status =
+			u16_at(at + 6), /* before it: whose lease it is, which is for people only */
 		.text = reply->str + CLAIM_LEN,
 		.text_len = reply->len - CLAIM_LEN,
 	};

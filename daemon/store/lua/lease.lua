@@ -4,7 +4,7 @@
 -- KEYS  entry, claim
 -- ARGV  deadline, token, length, known fence: the new fence is greater;
 --       what is wanted of an entry: a fence above this or '', this version covered or '', 1: fresh
---       (nothing of it: no entry is enough); 1: single_row; era
+--       (nothing of it: no entry is enough); 1: single_row; era; our place, and one (0: none)
 -- ->    'late'
 --       'leased', floor, fence, streak               it is ours; a repeat gets the same answer
 --       'enough', floor, header, value               the value only up to 16 KiB, else nil
@@ -62,6 +62,6 @@ end
 -- Who waited for a lease that lapsed waits for this one: WAITED stays.
 claim.fence = fence_after(now, claim.fence, entry and entry.fence or ZERO, known)
 claim.token, claim.lease_fence, claim.granted_at = token, claim.fence, now
-claim.lease_length, claim.lease_until = length, now + length
+claim.lease_length, claim.lease_until, claim.holder = length, now + length, tonumber(ARGV[10])
 claim_write(KEYS[2], claim, KEYS[1], now)
 return { 'leased', claim.floor, claim.fence, claim.streak }

@@ -11,10 +11,11 @@
 --
 -- The claim, high bytes first:
 --    0 u8   'c'
---    1 u8   format, 3
+--    1 u8   format, 4
 --    2 u16  flags: 1 somebody waits for the lease's end, 2 the floor is hard, 4 it is a row's change,
 --           8 an entry was stored
---    4 u32  status of the remembered failure, 0: none
+--    4 u16  place of the daemon that was given the lease, and one; 0: it had none
+--    6 u16  status of the remembered failure, 0: none
 --    8 u64  fence: the greatest given out for the key
 --   16 u64  floor: the fence of the last change, 0: none
 --   24 u64  token of the lease
@@ -32,7 +33,7 @@
 --  108 f64  for how long, since the change; 116 f64 until when
 --  124 ...  text of the failure
 
-local CLAIM = '>c1BI2I4c8c8c8c8dddddI4c8c8c8dd'
+local CLAIM = '>c1BI2I2I2c8c8c8c8dddddI4c8c8c8dd'
 local CLAIM_LEN, HEADER_LEN, MARGIN = 124, 80, 10000000
 local WAITED, HARD, BY_ROW, STORED = 1, 2, 4, 8
 local HAS_VERSION, ABSENT, CHANGED, OVERTAKEN = 1, 2, 4, 32
@@ -131,14 +132,14 @@ end
 -- The claim at `key`; an empty one where there is none. `lease_left`, `failed_left`: 0 if over.
 local function claim_read(key, now)
 	local bytes = redis.call('GET', key)
-	local c = { exists = false, flags = 0, status = 0, fence = ZERO, floor = ZERO, token = ZERO,
+	local c = { exists = false, flags = 0, holder = 0, status = 0, fence = ZERO, floor = ZERO, token = ZERO,
 		lease_fence = ZERO, granted_at = 0, lease_length = 0, lease_until = 0,
 		failed_length = 0, failed_until = 0, streak = 0, floor_version = ZERO, text = '',
 		xid = ZERO, xid_history = ZERO, xid_length = 0, xid_until = 0,
 		lease_left = 0, failed_left = 0 }
-	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\3' then return c end
+	if not bytes or #bytes < CLAIM_LEN or bytes:sub(1, 2) ~= 'c\4' then return c end
 	local _
-	_, _, c.flags, c.status, c.fence, c.floor, c.token, c.lease_fence, c.granted_at,
+	_, _, c.flags, c.holder, c.status, c.fence, c.floor, c.token, c.lease_fence, c.granted_at,
 		c.lease_length, c.lease_until, c.failed_length, c.failed_until, c.streak,
 		c.floor_version, c.xid, c.xid_history, c.xid_length, c.xid_until = struct.unpack(CLAIM, bytes)
 	c.exists = true
@@ -154,7 +155,7 @@ local function claim_write(key, c, entry_key, now)
 	local left = math.max(left_of(c.lease_until, c.lease_length, now),
 		left_of(c.failed_until + c.failed_length, 2 * c.failed_length, now),
 		left_of(c.xid_until, c.xid_length, now), redis.call('PTTL', entry_key) * 1000)
-	redis.call('SET', key, struct.pack(CLAIM, 'c', 3, c.flags, c.status, c.fence, c.floor, c.token,
+	redis.call('SET', key, struct.pack(CLAIM, 'c', 4, c.flags, c.holder, c.status, c.fence, c.floor, c.token,
 		c.lease_fence, c.granted_at, c.lease_length, c.lease_until, c.failed_length,
 		c.failed_until, c.streak, c.floor_version, c.xid, c.xid_history, c.xid_length,
 		c.xid_until) .. c.text, 'PX', math.ceil((left + MARGIN) / 1000))
