@@ -11,7 +11,7 @@
 enum {
 	LONG = 1000 * 1000 * 1000, /* µs */
 	LAPSES = 1,                /* by the next act it has */
-	ACTS = 4000,
+	ACTS = 8000,
 };
 
 static struct fleet fleet;
@@ -399,7 +399,7 @@ Test(redis_jobs, both_answer_alike_whatever_is_done)
 	int outcomes[JOB_AWAY + 1] = { 0 };
 	for (int i = 0; i < ACTS; i++) {
 		draw(&last, bytes, sizeof(bytes));
-		if (rng_between(&rng, 0, 99) == 0)
+		if (rng_between(&rng, 0, 199) == 0)
 			flush();
 		outcomes[both(&last)]++;
 		int which = strcmp(last.name, "other") == 0;
