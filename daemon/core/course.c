@@ -271,7 +271,8 @@ static void on_leased(struct engine *engine, struct flight *flight, int64_t now_
 		   has a new fence, though it was built before: the next load knows that fence. */
 		if ((loaded_away || calls_are_old(engine, flight, op->entry.fence, now_us) ||
 		     loading_is_rollback(engine, &flight->key, &op->entry, now_us) ||
-		     (flight->want_newer && op->entry.generated_at_us < flight->created_at_us)) &&
+		     (flight->want_newer && op->entry.generated_at_us < flight->created_at_us) ||
+		     flight_wants_younger(flight, &op->entry, now_us)) &&
 		    !flight->stop) {
 			value_unref(op->entry.value);
 			hold(engine, flight, 1, now_us);

@@ -138,6 +138,10 @@ static void note_wants(struct flight *flight, const struct query *query)
 		if (!flight->want_min_version || flight->min_version < query->min_version)
 			flight->min_version = query->min_version;
 		flight->want_min_version = true;
+	} else if (query->kind == QUERY_REFRESH && query->has_if_older) {
+		if (!flight->want_younger || flight->younger_us > query->if_older_us)
+			flight->younger_us = query->if_older_us;
+		flight->want_younger = true;
 	} else if (query->kind == QUERY_REFRESH) {
 		flight->want_newer = true;
 	}

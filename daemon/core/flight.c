@@ -94,6 +94,11 @@ bool flight_built_after(const struct flight *flight, const struct request *reque
 	       flight->load_seq > request->seq;
 }
 
+bool flight_wants_younger(const struct flight *flight, const struct entry *entry, int64_t now_us)
+{
+	return flight->want_younger && now_us - entry->generated_at_us >= flight->younger_us;
+}
+
 bool flight_is_background(const struct flight *flight, int64_t now_us)
 {
 	return list_empty(&flight->waiters) && now_us >= flight->patient_until_us;

@@ -120,6 +120,8 @@ struct flight {
 
 	/* What the waiters want together. */
 	bool want_newer;     /* built after they came */
+	bool want_younger;   /* or built less long ago than `younger_us` */
+	int64_t younger_us;  /* the least that anyone asks for */
 	uint64_t newer_than; /* built under a greater fence: than an early refresh's, or what was
 				not enough at load */
 	bool want_min_version;
@@ -192,6 +194,9 @@ bool flight_is_forbidden(const struct flight *flight);
 /* Whether the request arrived before the result's build began (on another host: was leased): then
    the result answers it, always. */
 bool flight_built_after(const struct flight *flight, const struct request *request);
+
+/* Whether someone who waits wants what was built less long ago than that entry. */
+bool flight_wants_younger(const struct flight *flight, const struct entry *entry, int64_t now_us);
 
 /* Nobody waits, and nobody asked for it to be done later: it takes what is free, or goes. */
 bool flight_is_background(const struct flight *flight, int64_t now_us);

@@ -71,6 +71,7 @@ static struct near_entry *gift(struct engine *engine, const struct flight *fligh
 {
 	struct near_entry *ne = engine_near(engine, &flight->key);
 	bool given = ne && giving_is_due(engine, ne, now_us) && !flight->want_newer &&
+		     !flight_wants_younger(flight, &ne->entry, now_us) &&
 		     ne->entry.fence > flight->newer_than && flight->floor < ne->entry.fence &&
 		     !flight_is_told_of(flight, &ne->entry) && !flight->stop;
 	return given ? ne : NULL;

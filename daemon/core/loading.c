@@ -96,8 +96,8 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 /* Whether the entry answers all who wait: is fresh, and as new as they ask for. */
 static bool is_enough(const struct flight *flight, const struct entry *entry, int64_t now_us)
 {
-	if (flight->want_newer || entry->fence <= flight->newer_than ||
-	    entry_phase(entry, now_us) != ENTRY_FRESH)
+	if (flight->want_newer || flight_wants_younger(flight, entry, now_us) ||
+	    entry->fence <= flight->newer_than || entry_phase(entry, now_us) != ENTRY_FRESH)
 		return false;
 	return !flight->want_min_version ||
 	       entry_covers(entry, flight->min_version, flight->key.keyspace->policy->single_row);

@@ -522,6 +522,53 @@ Test(loading, anothers_build_is_waited_for_and_heard_of)
 	cr_assert_eq(world.builds, 0);
 }
 
+static void refresh_if_older(struct client *client, int64_t if_older_us)
+{
+	client->request.query = (struct query){ .kind = QUERY_REFRESH,
+						.wait_us = SECOND,
+						.has_if_older = true,
+						.if_older_us = if_older_us };
+	world_ask(&world, client, "a");
+}
+
+Test(loading, a_refresh_of_what_is_older_takes_what_another_daemon_has_just_built)
+{
+	world_get(&world, &a, "a");
+	world_run(&world, 2 * SECOND);
+	world_share(&world, "theirs", world.now_us - 100 * MS, UINT64_MAX / 2);
+	refresh_if_older(&b, SECOND);
+	world_run(&world, 200 * MS);
+	cr_assert(b.answered && b.answer.status == STATUS_OK);
+	cr_assert_not(b.answer.built);
+	cr_assert_eq(world.builds, 1);
+}
+
+Test(loading, a_refresh_of_what_is_older_is_not_content_with_what_is_that_old)
+{
+	world_get(&world, &a, "a");
+	world_run(&world, 2 * SECOND);
+	world_share(&world, "theirs", world.now_us - 1500 * MS, UINT64_MAX / 2);
+	refresh_if_older(&b, SECOND);
+	world_run(&world, 200 * MS);
+	cr_assert(b.answered && b.answer.built);
+	cr_assert_eq(world.builds, 2);
+}
+
+Test(loading, nor_with_a_long_build_that_ends_while_it_waits)
+{
+	world_get(&world, &a, "a");
+	world_run(&world, 2 * SECOND);
+	world_rival_leases(&world, "a");
+	refresh_if_older(&b, SECOND);
+	world_run(&world, 100 * MS);
+	cr_assert_not(b.answered);
+	world_share(&world, "theirs", world.now_us - 1500 * MS, UINT64_MAX / 2);
+	world_rival_releases(&world, "a");
+	world_run(&world, 900 * MS);
+	cr_assert(b.answered && b.answer.built);
+	cr_assert_eq(world.builds, 2);
+}
+
 Test(loading, a_build_that_nobody_tells_of_is_found_all_the_same)
 {
 	world_rival_leases(&world, "a");
