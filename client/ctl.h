@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "client/ctl_drill.h"
 #include "client/ctl_estimate.h"
 #include "client/segar.h"
 #include "proto/method.h"
@@ -17,7 +18,10 @@ enum ctl_exit {
 	CTL_NO_DAEMON = 3,
 	CTL_ABSENT = 4,
 	CTL_FAIL_UNDER = 5,
+	CTL_NOT_KEPT = 5,
 };
+
+enum { CTL_SOCKETS_MAX = 16 };
 
 struct bench_plan {
 	int connections;
@@ -41,6 +45,9 @@ struct ctl {
 	struct bench_plan bench;
 	struct estimate_line estimate;
 	struct warm_wish warm;
+	struct drill_line drill;
+	const char *sockets[CTL_SOCKETS_MAX]; /* each that was said; at least the one of c */
+	int sockets_count;
 	char **args; /* behind the command */
 	int args_count;
 };
@@ -63,6 +70,9 @@ bool ctl_print_text(FILE *out, struct wire_span encoded);
 
 /* Text that a terminal can be trusted with: what it might take for a command is shown as \xNN. */
 void ctl_put_text(FILE *out, struct wire_span text);
+
+/* Text as a JSON string; what is no UTF-8 in it as {"base64": "…"}. */
+void ctl_put_json_text(FILE *out, const char *text);
 
 /* Shows what a get or mget told of one key; as ctl->json and ctl->raw want it. */
 void ctl_print_result(FILE *out, const struct ctl *ctl, const segar_result *result);
@@ -91,3 +101,6 @@ enum ctl_exit ctl_warm(struct ctl *ctl);
 
 /* warm_status or warm_cancel. */
 enum ctl_exit ctl_warm_ask(struct ctl *ctl, const char *method);
+
+/* Tries the fleet's promises on the keyspace and keys of ctl->args. */
+enum ctl_exit ctl_drill(struct ctl *ctl);

@@ -5,6 +5,7 @@
 
 #include "client/ctl.h"
 #include "client/ctl_top.h"
+#include "client/drill.h"
 
 /* The key that the arguments name: one in string form, or a keyspace and its arguments. Owned. */
 static char *key_of(const struct ctl *ctl)
@@ -277,6 +278,12 @@ static enum ctl_exit run_warm_cancel(struct ctl *ctl, const struct command *comm
 	return ctl_warm_ask(ctl, "warm_cancel");
 }
 
+static enum ctl_exit run_drill(struct ctl *ctl, const struct command *command)
+{
+	(void)command;
+	return ctl_drill(ctl);
+}
+
 #define KEY     "KEY | KEYSPACE ARG..."
 #define KEY_MAX (1 + WIRE_KEY_ARGS_MAX)
 
@@ -308,6 +315,9 @@ const struct command commands[] = {
 	{ "doctor", "", "look for what is wrong, and say how to mend it", 0, 0, 0, run_doctor },
 	{ "bench", KEY, "load one key, and show how quickly it is answered", 1, KEY_MAX,
 	  OPTION_IN(GET), run_bench },
+	{ "drill", "KEYSPACE [KEY...]",
+	  "let keys expire under load, and judge whether the fleet keeps its promises", 1,
+	  1 + DRILL_KEYS_MAX, OPTION_IN(GET), run_drill },
 	{ "estimate", "[KEYSPACE]", "how many builds at once the loss of values makes", 0, 1, 0,
 	  run_estimate },
 };

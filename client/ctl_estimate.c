@@ -1,13 +1,13 @@
 #include "client/ctl_estimate.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "client/ctl.h"
+#include "client/quantity.h"
 #include "proto/reader.h"
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -65,55 +65,23 @@ static double *at(struct estimate_line *line, int option)
 	return (double *)((char *)line + fields[option].offset);
 }
 
-/* The factor of a unit in seconds, of rates a second, or 0. */
-static double factor_of(enum kind kind, const char *unit)
-{
-	static const struct {
-		enum kind kind;
-		const char *unit;
-		double factor;
-	} units[] = { { RATE, "/s", 1 },        { RATE, "/m", 1.0 / 60 }, { DURATION, "ms", 0.001 },
-		      { DURATION, "s", 1 },     { DURATION, "m", 60 },    { DURATION, "h", 3600 },
-		      { DURATION, "d", 86400 }, { COUNT, "", 1 },         { PERCENT, "%", 0.01 } };
-
-	kind = kind == WATCH ? DURATION : kind;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (units[i].kind == kind && strcmp(units[i].unit, unit) == 0)
-			return units[i].factor;
-	return 0;
-}
-
-static bool is_in_range(enum kind kind, double number)
-{
-	switch (kind) {
-	case COUNT:
-		return number >= 1 && number <= 1e12 && number == floor(number);
-	case RATE:
-		return number > 0 && number <= 1e9;
-	case DURATION:
-		return number >= 0 && number <= 3650.0 * 86400;
-	case WATCH:
-		return number >= 0.001 && number <= 3600;
-	case PERCENT:
-		return number >= 0 && number <= 1;
-	}
-	return false;
-}
-
 const char *estimate_take(struct estimate_line *line, int option, const char *text)
 {
+	static const struct {
+		enum quantity quantity;
+		double least, most;
+	} ranges[] = {
+		[RATE] = { QUANTITY_RATE, 1e-9, 1e9 },
+		[DURATION] = { QUANTITY_DURATION, 0, 3650.0 * 86400 },
+		[WATCH] = { QUANTITY_DURATION, 0.001, 3600 },
+		[COUNT] = { QUANTITY_COUNT, 1, 1e12 },
+		[PERCENT] = { QUANTITY_PERCENT, 0, 1 },
+	};
 	const enum kind kind = fields[option].kind;
-	const size_t digits = strspn(text, "0123456789.");
-	char *end = NULL;
-	double number = strtod(text, &end);
 
-	/* No sign, blank, exponent or "inf": strtod takes more than people mean. */
-	if (digits == 0 || end != text + digits)
+	if (!quantity_read(ranges[kind].quantity, text, ranges[kind].least, ranges[kind].most,
+			   at(line, option)))
 		return kinds[kind];
-	number *= factor_of(kind, end);
-	if (factor_of(kind, end) == 0 || !is_in_range(kind, number))
-		return kinds[kind];
-	*at(line, option) = number;
 	line->given |= 1u << option;
 	return NULL;
 }

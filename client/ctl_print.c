@@ -78,6 +78,11 @@ static void put_json_bytes(FILE *out, struct wire_span bytes)
 	fputc('}', out);
 }
 
+void ctl_put_json_text(FILE *out, const char *text)
+{
+	put_json_bytes(out, (struct wire_span){ text, strlen(text) });
+}
+
 /* Values without an inside, which both forms but for strings show alike. */
 static void put_plain(FILE *out, const struct mp_value *value)
 {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/ctl.h"
+#include "client/drill.h"
 
 /* --- options --- */
 
@@ -25,7 +26,8 @@ static const struct own_option {
 	{ 'j', "json", NULL, "show JSON, one line for each value", 0 },
 	{ 'r', "raw", NULL, "of a value, write its bytes and nothing else", 0 },
 	{ 'w', "timeout-ms", "N", "how long segarctl waits for the daemon in all", 0 },
-	{ 'c', "connections", "N", "connections at once (50)", FOR_BENCH },
+	{ 'c', "connections", "N", "connections at once (50; of drill, to each daemon: 8)",
+	  FOR_BENCH },
 	{ 'd', "depth", "N", "requests in flight on each (1)", FOR_BENCH },
 	{ 'n', "requests", "N", "requests in all; without, for some seconds", FOR_BENCH },
 	{ 't', "seconds", "N", "for how long (5)", FOR_BENCH },
@@ -39,10 +41,12 @@ static const struct own_option {
 enum { OWN_OPTIONS = sizeof(own_options) / sizeof(own_options[0]) };
 
 enum {
-	OPTIONS_MAX = 40,         /* own, methods' and estimate's */
+	OPTIONS_MAX = 48,         /* own, methods', estimate's and drill's */
 	METHOD_OPTION = 0x1000,   /* what getopt returns for options_all[0], and so on */
-	ESTIMATE_OPTION = 0x2000, /* and for estimate_options[0] */
-	CONNECTIONS_MAX = 10000,  /* of bench */
+	ESTIMATE_OPTION = 0x2000, /* for estimate_options[0] */
+	DRILL_OPTION = 0x3000,    /* and for drill_options[0] */
+	CONNECTIONS = 50,         /* of bench, if nothing is said */
+	CONNECTIONS_MAX = 10000,  /* likewise */
 	DEPTH_MAX = 1024,
 	SECONDS_MAX = 86400,
 };
@@ -77,6 +81,21 @@ static void print_takers(FILE *out, unsigned methods)
 	}
 }
 
+static void print_drill_limits(FILE *out)
+{
+	fprintf(out,
+		"\ndrill takes --rate (100/s; at most %d/s, over all daemons), and -s up to %d "
+		"times, for\n"
+		"the daemons of this host. It kills and pauses nothing. It expires at most %d "
+		"keys, one\n"
+		"after the other at a tenth of the origin's budget, asks for at most %d keys that "
+		"aren't\n"
+		"there, and stops by itself after --builds, or where the fleet begins more builds "
+		"in a\n"
+		"second than half of the budget.\n",
+		DRILL_RATE_MAX, CTL_SOCKETS_MAX, DRILL_KEYS_MAX, DRILL_ABSENT_MAX);
+}
+
 static void print_help(FILE *out)
 {
 	char flag[32];
@@ -106,11 +125,16 @@ static void print_help(FILE *out)
 	for (int i = 0; i < estimate_options_count; i++)
 		fprintf(out, "      --%s %s\n          estimate: %s\n", estimate_options[i].name,
 			estimate_options[i].arg, estimate_options[i].text);
+	for (int i = 0; i < drill_options_count; i++)
+		fprintf(out, "      --%s%s%s\n          drill: %s\n", drill_options[i].name,
+			drill_options[i].arg ? " " : "",
+			drill_options[i].arg ? drill_options[i].arg : "", drill_options[i].text);
+	print_drill_limits(out);
 	fputs("\nA key is keyspace:argument:..., with : and % inside arguments as %3A and %25; "
 	      "given\n"
 	      "as KEYSPACE ARG... the arguments may be anything.\n"
 	      "\nexit status: 0 a value, 1 an error, 2 wrong usage, 3 no daemon, 4 no such row,\n"
-	      "5 fewer keys are warm than --fail-under asks for\n",
+	      "5 fewer keys are warm than --fail-under asks for, or drill saw a promise broken\n",
 	      out);
 }
 
@@ -167,7 +191,9 @@ struct line {
 	struct options options;
 	const char *trace; /* NULL: not said */
 	struct estimate_line estimate;
-	const char *socket; /* NULL: not said */
+	struct drill_line drill;
+	const char *sockets[CTL_SOCKETS_MAX];
+	int sockets_count;
 	int64_t timeout_ms;
 	int64_t connections, requests, seconds, depth;
 	bool json, raw, once;
@@ -199,12 +225,23 @@ static enum ctl_exit take_estimate_option(struct line *line, int option, const c
 	return refuse("--%s must be %s, not %s", estimate_options[option].name, must_be, arg);
 }
 
+static enum ctl_exit take_drill_option(struct line *line, int option, const char *arg)
+{
+	const char *must_be = drill_take(&line->drill, option, arg);
+
+	if (!must_be)
+		return CTL_VALUE;
+	return refuse("--%s must be %s, not %s", drill_options[option].name, must_be, arg);
+}
+
 static enum ctl_exit take_own_option(struct line *line, int letter, const char *arg)
 {
 	line->for_bench |= strchr("cdnt", letter) != NULL;
 	switch (letter) {
 	case 's':
-		line->socket = arg;
+		if (line->sockets_count == CTL_SOCKETS_MAX)
+			return refuse("--socket can be said %d times at most", CTL_SOCKETS_MAX);
+		line->sockets[line->sockets_count++] = arg;
 		return CTL_VALUE;
 	case 'j':
 		line->json = true;
@@ -268,6 +305,13 @@ static void list_options(char *letters, struct option longs[OPTIONS_MAX],
 		longs[count++] = (struct option){ estimate_options[i].name, required_argument, NULL,
 						  ESTIMATE_OPTION + i };
 	}
+	for (int i = 0; i < drill_options_count; i++) {
+		assert(count < OPTIONS_MAX - 1);
+		longs[count++] =
+			(struct option){ drill_options[i].name,
+					 drill_options[i].arg ? required_argument : no_argument,
+					 NULL, DRILL_OPTION + i };
+	}
 	longs[count] = (struct option){ NULL, 0, NULL, 0 };
 }
 
@@ -289,7 +333,9 @@ static enum ctl_exit read_line(int argc, char **argv, struct line *line)
 			puts("segarctl " SEGAR_VERSION);
 			exit(CTL_VALUE);
 		}
-		if (found >= ESTIMATE_OPTION)
+		if (found >= DRILL_OPTION)
+			exit_code = take_drill_option(line, found - DRILL_OPTION, optarg);
+		else if (found >= ESTIMATE_OPTION)
 			exit_code = take_estimate_option(line, found - ESTIMATE_OPTION, optarg);
 		else if (found >= METHOD_OPTION)
 			exit_code = take_method_option(line, &options_all[found - METHOD_OPTION],
@@ -310,10 +356,17 @@ static enum ctl_exit check_options(struct line *line, const struct command *comm
 		    !(options_all[i].methods & command->options))
 			return refuse("%s has no option --%s", command->name,
 				      option_flag(&options_all[i], flag));
-	if (line->for_bench && strcmp(command->name, "bench") != 0)
-		return refuse("-c, -d, -n and -t are for bench");
+	const bool drills = strcmp(command->name, "drill") == 0;
 	const bool warms = strcmp(command->name, "warm") == 0;
-	const bool has_rate = warms || strcmp(command->name, "log") == 0;
+	const bool has_rate = warms || drills || strcmp(command->name, "log") == 0;
+	if (line->for_bench && !drills && strcmp(command->name, "bench") != 0)
+		return refuse("-c, -d, -n and -t are for bench");
+	if (drills && (line->requests || line->seconds || line->depth != 1))
+		return refuse("-d, -n and -t are for bench; drill has --rate and --for");
+	if (line->drill.given && !drills)
+		return refuse("--for, --scenes, --builds and what goes with them are for drill");
+	if (line->sockets_count > 1 && !drills)
+		return refuse("only drill takes more than one --socket");
 	const unsigned own = line->estimate.given & ~(has_rate ? ESTIMATE_RATE : 0u);
 	if (own && strcmp(command->name, "estimate") != 0)
 		return refuse("--rate, --build and what goes with them are for estimate");
@@ -380,7 +433,11 @@ static void set_options(struct ctl *ctl, const struct line *line)
 	ctl->estimate = line->estimate;
 	ctl->warm = line->warm;
 	ctl->warm.rate_per_s = line->estimate.plan.rate_per_s;
-	ctl->bench.connections = (int)line->connections;
+	ctl->drill = line->drill;
+	ctl->drill.connections = (int)line->connections;
+	memcpy(ctl->sockets, line->sockets, sizeof(ctl->sockets));
+	ctl->sockets_count = line->sockets_count;
+	ctl->bench.connections = (int)(line->connections ? line->connections : CONNECTIONS);
 	ctl->bench.depth = (int)line->depth;
 	ctl->bench.requests = line->requests;
 	ctl->bench.seconds = line->seconds ? (double)line->seconds : 5;
@@ -388,9 +445,7 @@ static void set_options(struct ctl *ctl, const struct line *line)
 
 int main(int argc, char **argv)
 {
-	struct line line = {
-		.options = options_unset(), .timeout_ms = SEGAR_UNSET, .connections = 50, .depth = 1
-	};
+	struct line line = { .options = options_unset(), .timeout_ms = SEGAR_UNSET, .depth = 1 };
 	struct ctl ctl = { .options = SEGAR_OPTIONS };
 	const struct command *command = NULL;
 	enum ctl_exit exit_code = read_line(argc, argv, &line);
@@ -402,9 +457,11 @@ int main(int argc, char **argv)
 	set_options(&ctl, &line);
 	ctl.args = argv + optind + line.words;
 	ctl.args_count = argc - optind - line.words;
-	ctl.c = segar_open(line.socket);
+	ctl.c = segar_open(ctl.sockets[0]);
 	if (!ctl.c)
 		return refuse("the socket's path is over 107 bytes");
+	if (ctl.sockets_count == 0)
+		ctl.sockets[ctl.sockets_count++] = segar_socket_path(ctl.c);
 	segar_set_attempts(ctl.c, 1);
 	exit_code = command->run(&ctl, command);
 	segar_close(ctl.c);

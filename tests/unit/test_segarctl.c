@@ -114,9 +114,11 @@ static void serve(struct peer_conn *conn)
 	}
 }
 
+enum { OUTPUT_MAX = 16 * 1024 };
+
 /* Runs segarctl with those arguments, as a shell reads them; its exit code, and both of its
  * outputs. */
-static int run(const char *socket, const char *arguments, char ret_output[4096])
+static int run(const char *socket, const char *arguments, char ret_output[OUTPUT_MAX])
 {
 	char command[1000];
 	size_t len;
@@ -127,7 +129,7 @@ static int run(const char *socket, const char *arguments, char ret_output[4096])
 		 arguments);
 	pipe = popen(command, "r");
 	cr_assert_not_null(pipe);
-	len = fread(ret_output, 1, 4095, pipe);
+	len = fread(ret_output, 1, OUTPUT_MAX - 1, pipe);
 	ret_output[len] = '\0';
 	status = pclose(pipe);
 	cr_assert(WIFEXITED(status), "%s", arguments);
@@ -277,7 +279,7 @@ static const struct {
 
 Test(segarctl, says_what_the_daemon_said_and_ends_accordingly)
 {
-	char output[4096];
+	char output[OUTPUT_MAX];
 	struct peer peer;
 
 	peer_start(&peer, serve);
@@ -307,7 +309,7 @@ static const struct {
 
 Test(segarctl, asks_for_what_the_command_line_says)
 {
-	char output[4096];
+	char output[OUTPUT_MAX];
 	struct peer peer;
 
 	peer_start(&peer, serve);
@@ -321,7 +323,7 @@ Test(segarctl, asks_for_what_the_command_line_says)
 
 Test(segarctl, without_a_daemon_it_ends_with_3)
 {
-	char output[4096], expected[200];
+	char output[OUTPUT_MAX], expected[200];
 	struct peer peer;
 
 	peer_init(&peer, serve);
@@ -337,7 +339,7 @@ Test(segarctl, without_a_daemon_it_ends_with_3)
 
 Test(segarctl, help_tells_of_every_command_and_option)
 {
-	char output[4096], word[64];
+	char output[OUTPUT_MAX], word[64];
 
 	cr_assert_eq(run("/nowhere", "--help", output), 0);
 	for (int i = 0; i < METHOD_COUNT; i++) {
@@ -356,7 +358,7 @@ Test(segarctl, help_tells_of_every_command_and_option)
 
 Test(segarctl, bench_asks_as_often_as_it_is_told)
 {
-	char output[4096];
+	char output[OUTPUT_MAX];
 	struct peer peer;
 
 	peer_start(&peer, serve);
