@@ -1,4 +1,4 @@
-#include "origin/pool.h"
+#include "origin/pool_state.h"
 
 #include <errno.h>
 #include <libpq-fe.h>
@@ -6,15 +6,11 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "origin/canonical.h"
 #include "origin/chain.h"
-#include "origin/conn.h"
 #include "origin/guard.h"
-#include "origin/statements.h"
-#include "origin/trouble.h"
 
 enum {
 	CONNECT_TIMEOUT_MS_MAX = 5000,
@@ -23,59 +19,20 @@ enum {
 	CONNECTING_MAX = 32, /* at once; more builds wait for one of these */
 };
 
-struct pool {
-	struct conn_config config;
-	uint32_t conns_max;
-	bool standby;      /* what it connects to may be one */
-	bool follows;      /* a keyspace asks what a change does */
-	bool warned;       /* that it is one */
-	struct list conns; /* of struct conn, owned: all that are not freed yet */
-	struct list idle;  /* of struct conn: the most recently used first */
-	uint32_t connecting;
-
-	/* Where a build is, its `work` says: one of these lists, or the conn that runs it. */
-	struct list waiting;
-	struct list finished;
-	uint64_t asked; /* builds so far */
-
-	/* Learning, for those who want to know beforehand. */
-	bool probing;
-	bool is_learning;    /* a connection does */
-	uint32_t probe_next; /* the statement that is or will be learned */
-	pool_cb probe_done;
-	void *probe_arg;
-
-	uv_idle_t turn; /* runs while there is something to hand on */
-	bool closing;
-	pool_cb closed;
-	void *closed_arg;
-	bool is_away;     /* the last connection that was begun could not be made */
-	bool has_trouble; /* or a connection was lost since */
-	struct trouble trouble;
-	struct pool_counters counters;
-	struct statements statements;
-};
-
 static void pool_on_turn(uv_idle_t *handle);
 
-/* Everything is handed on from the loop, never from inside a call. */
-static void pool_kick(struct pool *pool)
+void pool_kick(struct pool *pool)
 {
 	CHECK(uv_idle_start(&pool->turn, pool_on_turn) == 0);
 }
 
-static struct build *build_of(struct list_node *node)
-{
-	return container_of(node, struct build, node);
-}
-
-static void pool_queue(struct list *list, struct build *build)
+void pool_queue(struct list *list, struct build *build)
 {
 	build->work = list;
 	list_push_back(list, &build->node);
 }
 
-static void pool_fail(struct pool *pool, struct build *build, const struct trouble *trouble)
+void pool_fail(struct pool *pool, struct build *build, const struct trouble *trouble)
 {
 	chain_fail(build, trouble, false);
 	pool_queue(&pool->finished, build);
@@ -206,7 +163,7 @@ static struct statement *pool_probe_wanted(struct pool *pool)
 	return NULL;
 }
 
-static void pool_probe_learned(struct pool *pool, const struct trouble *trouble)
+void pool_probe_learned(struct pool *pool, const struct trouble *trouble)
 {
 	pool->is_learning = false;
 	if (trouble && trouble->outcome != BUILD_FAILED)
@@ -233,148 +190,6 @@ void pool_probe(struct pool *pool, pool_cb done, void *arg)
 	pool_kick(pool);
 }
 
-/* A connection that was begun when `asked` builds had been asked for could not be made. The builds
- * that waited then give up, but for as many as have others on the way; those that came later see
- * for themselves. */
-static void pool_give_up(struct pool *pool, const struct trouble *trouble, uint64_t asked)
-{
-	while (pool->waiting.count > pool->connecting &&
-	       pool->asked - pool->waiting.count < asked) {
-		struct build *build = build_of(list_pop_front(&pool->waiting));
-		pool_fail(pool, build, trouble);
-	}
-	if (pool->connecting == 0 && !pool->is_learning)
-		pool->probing = false;
-}
-
-/* --- connections --- */
-
-/* A connection that takes work now, taken from the idle ones; NULL: there is none. */
-static struct conn *pool_take_idle(struct pool *pool)
-{
-	struct list_node *node;
-
-	while ((node = list_pop_front(&pool->idle))) {
-		struct conn *conn = container_of(node, struct conn, idle_node);
-		if (conn_is_usable(conn))
-			return conn;
-	}
-	return NULL;
-}
-
-static void pool_open_one(struct pool *pool)
-{
-	struct trouble trouble;
-	struct conn *conn;
-
-	if (conn_open(&pool->config, &conn) == 0) {
-		conn->owner_mark = pool->asked;
-		list_push_back(&pool->conns, &conn->node);
-		pool->connecting++;
-		pool->counters.connections++;
-		return;
-	}
-	trouble_set(&trouble, BUILD_NO_ROOM, STATUS_OVERLOADED, "no memory for a connection");
-	pool_give_up(pool, &trouble, pool->asked);
-}
-
-/* Its builds lag behind the log of changes, and nobody would know. */
-static void pool_check_standby(struct pool *pool, const struct conn *conn)
-{
-	const char *is_one = PQparameterStatus(conn->session.pg, "in_hot_standby");
-
-	if (pool->standby || !pool->follows || pool->warned || !is_one || strcmp(is_one, "on") != 0)
-		return;
-	pool->warned = true;
-	log_error("origin.standby",
-		  LOG_TEXT("why",
-			   "origin.dsn leads to a standby, and origin.standby is false: what "
-			   "it has not replayed yet can be missed by fresh values"));
-}
-
-static void pool_on_opened(struct conn *conn)
-{
-	struct pool *pool = conn->config->owner;
-
-	pool_check_standby(pool, conn);
-	pool->connecting--;
-	pool->counters.connects++;
-	pool->has_trouble = false;
-	if (pool->is_away)
-		log_info("origin.back");
-	pool->is_away = false;
-}
-
-static void pool_on_idle(struct conn *conn)
-{
-	struct pool *pool = conn->config->owner;
-
-	list_push_front(&pool->idle, &conn->idle_node);
-	pool_kick(pool);
-}
-
-static void pool_on_finished(struct conn *conn, struct build *build, const struct trouble *trouble)
-{
-	struct pool *pool = conn->config->owner;
-
-	if (conn->exchange.evicted > 0) {
-		pool->counters.evictions += conn->exchange.evicted;
-		log_warning(
-			"origin.evicted",
-			LOG_TEXT("why", "it held a lock beyond its time, or was stuck sending"));
-	}
-	if (build) {
-		pool->counters.building--;
-		pool_queue(&pool->finished, build);
-	} else {
-		pool_probe_learned(pool, trouble);
-	}
-	pool_kick(pool);
-}
-
-static void pool_on_lost(struct pool *pool, const struct trouble *trouble)
-{
-	pool->counters.lost++;
-	log_warning("origin.lost", LOG_TEXT("why", trouble->text));
-}
-
-static void pool_on_no_connection(struct pool *pool, const struct trouble *trouble, uint64_t asked)
-{
-	pool->counters.connect_failures++;
-	if (!pool->is_away)
-		log_warning("origin.away", LOG_TEXT("why", trouble->text));
-	pool->is_away = true;
-	pool_give_up(pool, trouble, asked);
-}
-
-static void pool_on_closed(struct conn *conn, const struct trouble *trouble)
-{
-	struct pool *pool = conn->config->owner;
-
-	if (list_linked(&conn->idle_node))
-		list_remove(&pool->idle, &conn->idle_node);
-	pool->counters.connections--;
-	if (!conn->was_open)
-		pool->connecting--;
-	pool_kick(pool);
-	if (!trouble)
-		return;
-	pool->has_trouble = true;
-	pool->trouble = *trouble;
-	if (conn->was_open)
-		pool_on_lost(pool, trouble);
-	else
-		pool_on_no_connection(pool, trouble, conn->owner_mark);
-}
-
-static void pool_on_freed(struct conn *conn)
-{
-	struct pool *pool = conn->config->owner;
-
-	list_remove(&pool->conns, &conn->node);
-	pool_kick(pool);
-}
-
 /* --- the turn --- */
 
 /* An error of the query or its data; lost connections are told of once, as origin.lost. */
@@ -397,7 +212,7 @@ static void pool_hand_back(struct pool *pool)
 {
 	/* Not those that come meanwhile: they are for the next turn. */
 	for (size_t left = pool->finished.count; left > 0; left--) {
-		struct build *build = build_of(list_pop_front(&pool->finished));
+		struct build *build = pool_build_of(list_pop_front(&pool->finished));
 		build->work = NULL;
 		pool_log_failure(build);
 		build->done(build);
@@ -420,7 +235,7 @@ static void pool_part(struct pool *pool)
 	struct trouble trouble;
 
 	for (; node; node = next) {
-		struct build *build = build_of(node);
+		struct build *build = pool_build_of(node);
 		next = node->next != &pool->waiting.head ? node->next : NULL;
 		if (pool_statement_of(pool, build))
 			continue;
@@ -441,7 +256,7 @@ static void pool_hand_out(struct pool *pool)
 
 	pool_part(pool);
 	while (!list_empty(&pool->waiting) && (conn = pool_take_idle(pool))) {
-		struct build *build = build_of(list_pop_front(&pool->waiting));
+		struct build *build = pool_build_of(list_pop_front(&pool->waiting));
 		build->work = conn;
 		pool->counters.building++;
 		conn_work(conn, pool_statement_of(pool, build), build);
@@ -517,13 +332,6 @@ void pool_retime(struct pool *pool, const struct origin_policy *policy)
 int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struct policy *policies,
 		size_t policies_count, const char *lock_namespace, struct pool **ret_pool)
 {
-	static const struct conn_events events = {
-		.opened = pool_on_opened,
-		.idle = pool_on_idle,
-		.finished = pool_on_finished,
-		.closed = pool_on_closed,
-		.freed = pool_on_freed,
-	};
 	int error = pool_check_dsn(policy->dsn);
 	struct pool *pool;
 
@@ -547,7 +355,7 @@ int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struc
 		.connect_timeout_ms = pool_connect_timeout_ms(policy),
 		.idle_ms = IDLE_MS,
 		.statements = pool->statements.at,
-		.events = &events,
+		.events = &pool_conn_events,
 		.owner = pool,
 	};
 	pool->conns_max = (uint32_t)policy->concurrency;
@@ -572,7 +380,7 @@ void pool_close(struct pool *pool, pool_cb closed, void *arg)
 	pool->closed_arg = arg;
 	pool->probing = false;
 	while (!list_empty(&pool->waiting))
-		pool_cancel_waiting(pool, build_of(list_first(&pool->waiting)));
+		pool_cancel_waiting(pool, pool_build_of(list_first(&pool->waiting)));
 	list_foreach (&pool->conns, node)
 		conn_close(container_of(node, struct conn, node));
 	pool_kick(pool);
