@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/probes.h"
 #include "core/answer.h"
 #include "core/pump_inside.h"
 
@@ -48,6 +49,8 @@ static void carry_out_of_batch(struct pump *pump, enum effect_type type, struct 
 		submit(pump, &batch->free_op, on_free_done);
 	} else if (type == EFFECT_BUILD) {
 		batch->build->done = on_build_done;
+		PROBE3(build_begin, batch->build->key.bytes, batch->build->key.len,
+		       batch->members.count);
 		if (is_heard(pump))
 			moment_builds(&pump->listener, batch->build, pump_now(pump));
 		pump->origin.build(pump->origin.impl, batch->build);
@@ -116,6 +119,10 @@ static void tell_regeneration(struct pump *pump, const struct flight *flight)
 
 static void tell_stored(const struct pump *pump, const struct store_op *op)
 {
+	if (op->verb == STORE_LEASE)
+		PROBE3(lease, op->key.bytes, op->key.len, op->outcome);
+	else if (op->verb == STORE_SAVE)
+		PROBE3(save, op->key.bytes, op->key.len, op->outcome);
 	if (is_heard(pump))
 		moment_stored(&pump->listener, op, pump_now(pump));
 }
@@ -142,6 +149,7 @@ static void on_renew_done(struct store_op *op)
 static void on_permit_done(struct store_op *op)
 {
 	struct batch *batch = container_of(op, struct batch, op);
+	PROBE3(permit, batch->keyspace->policy->name, op->outcome, op->left_us);
 	if (is_heard(batch->pump))
 		moment_permitted(&batch->pump->listener, batch, pump_now(batch->pump));
 	pump_dispatch(batch->pump, &(struct event){ .type = EVENT_PERMIT, .batch = batch });
@@ -156,6 +164,7 @@ static void on_free_done(struct store_op *op)
 static void on_build_done(struct build *build)
 {
 	struct batch *batch = container_of(build, struct flight, build)->batch;
+	PROBE3(build_end, build->key.bytes, build->key.len, build->outcome);
 	if (is_heard(batch->pump))
 		moment_built(&batch->pump->listener, build, pump_now(batch->pump));
 	pump_dispatch(batch->pump, &(struct event){ .type = EVENT_BUILT, .batch = batch });
@@ -269,6 +278,7 @@ void pump_submit(struct pump *pump, struct request *request)
 	CHECK(request->query.wait_us > 0);
 	request->query.key.keyspace->account.waiting++;
 	pump_dispatch(pump, &(struct event){ .type = EVENT_ASK, .request = request });
+	PROBE3(ask, request->query.key.bytes, request->query.key.len, request->joined);
 	if (is_heard(pump))
 		moment_asked(&pump->listener, request, pump_now(pump));
 }

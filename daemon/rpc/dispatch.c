@@ -5,12 +5,14 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/probes.h"
 #include "core/engine.h"
 #include "proto/key.h"
 #include "rpc/about.h"
 #include "rpc/accounts.h"
 #include "rpc/call.h"
 #include "rpc/follow.h"
+#include "rpc/invalidate.h"
 #include "rpc/keyop.h"
 #include "rpc/logging.h"
 #include "rpc/mget.h"
@@ -162,67 +164,6 @@ static enum status serve_mget(struct ask *ask, struct wire_error *error)
 	return STATUS_OK;
 }
 
-/* One pair of {keyspace, spread_ms}; each may be there once. */
-static enum status read_spread(struct ask *ask, struct wire_span *name, int64_t *spread_ms,
-			       struct wire_error *error)
-{
-	char quoted[WIRE_QUOTED_MAX];
-	struct mp_value value;
-	struct wire_span option;
-
-	if (!reader_text(&ask->params, &option))
-		return wire_refuse(error, STATUS_BAD_REQUEST, "the name of an option is no string");
-	if (wire_span_is(option, "keyspace") && !name->data) {
-		if (!reader_text(&ask->params, name))
-			return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace must be a string");
-		return STATUS_OK;
-	}
-	if (wire_span_is(option, "spread_ms") && *spread_ms == OPTION_UNSET) {
-		if (!reader_next(&ask->params, &value) || value.type != MP_INT ||
-		    value.number < 0 || value.number > SPREAD_MS_MAX)
-			return wire_refuse(error, STATUS_BAD_REQUEST,
-					   "spread_ms must be an integer from 0 to %d",
-					   SPREAD_MS_MAX);
-		*spread_ms = value.number;
-		return STATUS_OK;
-	}
-	return wire_refuse(
-		error, STATUS_BAD_REQUEST,
-		"invalidate of a keyspace takes keyspace and spread_ms, once each, but got \"%s\"",
-		wire_quote(option.data, option.len, quoted));
-}
-
-static enum status invalidate_keyspace(struct ask *ask, struct wire_error *error)
-{
-	struct wire_span name = { 0 };
-	int64_t spread_ms = OPTION_UNSET;
-	struct keyspace *keyspace;
-	enum status status;
-	struct key key;
-	uint32_t pairs;
-
-	if (!reader_map(&ask->params, &pairs))
-		return wire_refuse(error, STATUS_BAD_REQUEST, "the params are not whole");
-	/* Ends with the bytes or at the first repetition, whatever the count claims. */
-	for (uint32_t i = 0; i < pairs; i++) {
-		status = read_spread(ask, &name, &spread_ms, error);
-		if (status != STATUS_OK)
-			return status;
-	}
-	if (!reader_at_end(&ask->params))
-		return wire_refuse(error, STATUS_BAD_REQUEST, "invalidate has too many params");
-	if (!name.data)
-		return wire_refuse(error, STATUS_BAD_REQUEST, "keyspace is missing");
-	status = dispatch_keyspace(ask->peer, ask->method, name, &keyspace, error);
-	if (status != STATUS_OK)
-		return status;
-	engine_key(ask->peer->server->pump->engine, keyspace, keyspace->policy->name, name.len,
-		   &key);
-	keyop_invalidate_keyspace(ask->peer, ask->id, &key,
-				  spread_ms == OPTION_UNSET ? 0 : spread_ms * 1000);
-	return STATUS_OK;
-}
-
 static enum status serve_invalidate(struct ask *ask, struct wire_error *error)
 {
 	struct options options;
@@ -231,7 +172,7 @@ static enum status serve_invalidate(struct ask *ask, struct wire_error *error)
 	struct key key;
 
 	if (reader_peek(&ask->params, &first) && first.type == MP_MAP)
-		return invalidate_keyspace(ask, error);
+		return invalidate_keyspace(ask->peer, ask->id, &ask->params, error);
 	status = read_key_and_options(ask, &key, &options, error);
 	if (status == STATUS_OK)
 		keyop_invalidate(ask->peer, ask->id, &key, options.hard == 1);
@@ -448,6 +389,7 @@ void dispatch(struct peer *peer, const struct rpc_message *message)
 	struct wire_error error;
 	enum status status;
 
+	PROBE3(request, message->method.data, message->method.len, message->id);
 	if (method < 0) {
 		status = refuse_method(message->method, &error);
 	} else {
@@ -501,6 +443,7 @@ uint32_t dispatch_plain_gets(struct peer *peer, const struct plain_get *gets, ui
 		else
 			serve_plain_get(peer, &gets[i]);
 	}
+	PROBE1(plain_gets, i);
 	peer->server->counters.requests_total += i;
 	return i;
 }

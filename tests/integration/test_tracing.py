@@ -1,15 +1,19 @@
 """Requests that can be followed: by their traceparent through both logs."""
+import os
+import pathlib
+import re
 import subprocess
 
 import pytest
 
 from harness.origin import Origin
 from harness.pgbouncer import PgBouncer
-from harness.segard import SEGARCTL
+from harness.segard import PROGRAM, SEGARCTL
 from harness.wait import wait_until
 from harness.wire import Error
 from test_log import wait_events
 
+TRACING = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "TRACING.md"
 MANY = {"query": "SELECT value, version FROM many($1)", "single_row": True,
         "batch": {"query": "SELECT key, value, version FROM many_of($1)", "linger": "20ms"}}
 
@@ -193,3 +197,17 @@ def test_segarctl_shows_a_key_live(segard):
     finally:
         follows.terminate()
         follows.communicate()
+
+
+def has_header():
+    return subprocess.run(["cc", "-fsyntax-only", "-include", "sys/sdt.h", "-xc", os.devnull], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not has_header(), reason="built without sys/sdt.h")
+def test_the_program_has_the_probes_that_are_documented():
+    notes = subprocess.run(["readelf", "-n", PROGRAM], check=True, capture_output=True, text=True).stdout
+    probes = re.findall(r"Provider: segar\n\s+Name: (\w+)\n.*\n\s+Arguments: (.*)", notes)
+    table = TRACING.read_text().partition("| probe | when | its arguments |")[2].partition("\n\n")[0]
+    documented = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", table, re.MULTILINE)
+    assert len(documented) == 8 and {name for name, _ in documented} == {name for name, _ in probes}
+    assert all(arguments.split() for _, arguments in probes)

@@ -32,6 +32,7 @@ LIBRARIES = {
     r"msgpack.*": ["proto"],
     r"yaml\.h": ["daemon/base"],
     r"systemd/.*": ["daemon/ops"],
+    r"sys/sdt\.h": ["daemon/base"],
     r"microhttpd\.h": ["daemon/ops"],
 }
 
