@@ -22,6 +22,7 @@ import check  # noqa: E402
 import scenes  # noqa: E402
 from world import Size, World  # noqa: E402
 
+TOLD_MOST = 10  # breaches of a scene that are told one by one
 NOISE_MS = 200  # from here on a scene that went wrong is played again
 
 
@@ -83,8 +84,10 @@ def begin():
 
 def tell(verdict):
     print(verdict.line(), flush=True)
-    for breach in verdict.breaches:
+    for breach in verdict.breaches[:TOLD_MOST]:
         print(f"    BREACH {breach}", flush=True)
+    if len(verdict.breaches) > TOLD_MOST:
+        print(f"    and {len(verdict.breaches) - TOLD_MOST} more", flush=True)
 
 
 def main():
