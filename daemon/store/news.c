@@ -17,7 +17,25 @@ void news_lost(struct redis_store *redis)
 		redis->counters.trust_breaks++;
 	trust_lose(&redis->trust);
 	redis->beat_store_us = 0;
+	redis->trust_waits = false;
 	tell_trusted(redis, 0);
+}
+
+/* As long after the last beat as it vouches for. */
+static void trust_goes_on(struct redis_store *redis)
+{
+	int64_t now_us = redis_store_now_us(redis), store_us = redis_store_clock_us(redis);
+	int64_t age_us = store_us > redis->beat_store_us ? store_us - redis->beat_store_us : 0;
+	if (!redis->trust_waits && redis->beat_store_us != 0 && age_us < redis->trust_us)
+		tell_trusted(redis, now_us - age_us + redis->trust_us);
+}
+
+void news_epochs_are_known(struct redis_store *redis)
+{
+	if (!redis->trust_waits)
+		return;
+	redis->trust_waits = false;
+	trust_goes_on(redis);
 }
 
 /* It was flushed: what all know of it is told to it again. */
@@ -31,8 +49,6 @@ static void tell_emptied(struct redis_store *redis)
 
 static void on_beat(struct redis_store *redis, const struct message *message)
 {
-	int64_t now_us = redis_store_now_us(redis), store_us = redis_store_clock_us(redis);
-	int64_t age_us = store_us - message->published_at_us;
 	if (redis->trust_us == 0)
 		return;
 	switch (trust_hear(&redis->trust, message->number)) {
@@ -44,7 +60,7 @@ static void on_beat(struct redis_store *redis, const struct message *message)
 		/* What was known before the gap is to be looked up again. */
 		redis->counters.trust_breaks++;
 		tell_trusted(redis, 0);
-		redis->pulse.epochs_due = true;
+		redis->trust_waits = redis->pulse.epochs_due = true;
 		break;
 	case TRUST_GOES_ON:
 		if (message->emptied)
@@ -53,10 +69,7 @@ static void on_beat(struct redis_store *redis, const struct message *message)
 	}
 	redis->beat_store_us = message->published_at_us;
 	redis->pulse.beat_heard_us = redis_local_us();
-	if (age_us < 0)
-		age_us = 0;
-	if (age_us < redis->trust_us)
-		tell_trusted(redis, now_us - age_us + redis->trust_us);
+	trust_goes_on(redis);
 }
 
 int64_t news_take_epoch(struct redis_store *redis, const char *keyspace, size_t len,

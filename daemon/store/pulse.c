@@ -11,6 +11,7 @@ enum {
 	TICK_MS = 100,                   /* the pulse's timer */
 	SUCCESSION_US = 2 * 1000 * 1000, /* what a dead daemon ran at the origin ends meanwhile */
 	BEATS_PER_TRUST = 4,
+	EPOCHS_PER_TRUST = 2, /* without it */
 	BEAT_LEAST_US = 50 * 1000,
 	AMENDS_RETRY_US = 500 * 1000,
 	DEFINE_US = 5 * 1000 * 1000,        /* the definitions are told so often */
@@ -188,6 +189,14 @@ static void epochs_write(struct script_call *call, struct script_args *args)
 	args_bytes(args, redis->epochs_form, len);
 }
 
+static bool epochs_are_due(struct redis_store *redis, int64_t now_us)
+{
+	const struct pulse *pulse = &redis->pulse;
+	bool told = redis->trust_us == 0 || redis_store_now_us(redis) < redis->trusted_until_us;
+	return !pulse->epochs_asked &&
+	       (pulse->epochs_due || (!told && now_us >= pulse->epochs_again_us));
+}
+
 static void take_epochs(struct redis_store *redis, const char *at, size_t len)
 {
 	size_t step, name_len;
@@ -213,6 +222,8 @@ static void epochs_done(struct script_call *call, const redisReply *reply, enum 
 		return;
 	}
 	take_epochs(redis, reply->element[1]->str, reply->element[1]->len);
+	if (!redis->pulse.epochs_due)
+		news_epochs_are_known(redis);
 	if (link_is_ready(&redis->control))
 		return;
 	if (redis->definitions.count == 0)
@@ -414,8 +425,10 @@ static void pulse_beat(struct redis_store *redis, int64_t now_us)
 	    redis->place.number != PLACE_NONE &&
 	    pulse_send(redis, &pulse->successor, &pulse->successor_asked))
 		pulse->successor_due_us = INT64_MAX;
-	if (!pulse->epochs_asked && pulse->epochs_due)
+	if (epochs_are_due(redis, now_us)) {
+		pulse->epochs_again_us = now_us + redis->trust_us / EPOCHS_PER_TRUST;
 		pulse->epochs_due = !pulse_send(redis, &pulse->epochs, &pulse->epochs_asked);
+	}
 	if (define_is_due(redis, now_us))
 		pulse_send(redis, &pulse->define, &pulse->define_asked);
 	if (beat_is_due(redis, now_us)) {

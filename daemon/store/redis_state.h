@@ -51,9 +51,10 @@ struct pulse {
 	struct script_call clock, place, epochs, define, beat, amend, successor;
 	bool clock_asked, place_asked, epochs_asked, define_asked, beat_asked, amend_asked,
 		successor_asked;
-	bool epochs_due;       /* after a gap in what is told */
-	bool place_held_back;  /* in the greeting: a build of our own share is to begin first */
-	int64_t clock_sent_us; /* these moments are local */
+	bool epochs_due;         /* after a gap in what is told */
+	int64_t epochs_again_us; /* without trust nothing is told: they are asked for */
+	bool place_held_back;    /* in the greeting: a build of our own share is to begin first */
+	int64_t clock_sent_us;   /* these moments are local */
 	int64_t clock_due_us, place_due_us, beat_due_us, define_due_us;
 	uint32_t define_edition; /* of the book, that is being asked about */
 	int64_t beat_heard_us;
@@ -108,6 +109,7 @@ struct redis_store {
 	struct trust trust;
 	int64_t beat_store_us;    /* when the last that was heard was published; 0: trust is lost */
 	int64_t trusted_until_us; /* now's clock */
+	bool trust_waits;         /* for the epochs of the gap before that beat */
 	struct amends amends;
 	struct pulse pulse;
 	struct redis_changes changes;
@@ -174,6 +176,8 @@ void jobs_turn(struct redis_store *redis);
 /* news.c */
 void news_on_message(struct redis_store *redis, const char *bytes, size_t len);
 void news_lost(struct redis_store *redis);
+/* They were asked for after the last gap in what is told: trust may begin. */
+void news_epochs_are_known(struct redis_store *redis);
 
 /* What the store says of the definitions: whoever listens is told what is news. */
 void news_take_definitions(struct redis_store *redis, const char *bytes, size_t len);

@@ -251,16 +251,8 @@ static bool was_told(const struct told *told, const struct epoch_record *epoch)
 	return false;
 }
 
-/* It was not told of that epoch, since it is out of touch with those who tell, and knows that. It
-   asks when it hears of them again (docs/PROMISES.md, known holes); what is stale it serves
-   meanwhile without a look. */
-static bool has_missed(const struct told *told, const struct epoch_record *epoch)
-{
-	return !was_told(told, epoch) && (!told->fresh || !told->node->engine->trusted);
-}
-
 /* After its moment in an epoch no entry from before that is fresh, `trust` later; nor, after a hard
-   one, served at all. */
+   one, served at all by who was told: what is stale it serves without a look. */
 static void check_epochs(const struct told *told)
 {
 	const struct judge *judge = told->judge;
@@ -281,7 +273,7 @@ static void check_epochs(const struct told *told)
 		if (!told->fresh && spread_us != 0)
 			continue; /* it ends no stale time */
 		if (told->record->began_us < its->at_us - slack_us(told) &&
-		    its->at_us + spared_us <= known_us && !has_missed(told, its))
+		    its->at_us + spared_us <= known_us && (told->fresh || was_told(told, its)))
 			fail(told, "no rollback",
 			     told->fresh ? "fresh from before an epoch"
 					 : "stale from before an epoch that forbids it");

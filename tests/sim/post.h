@@ -84,9 +84,10 @@ struct post {
 	/* post_pulse.c; moments are local. */
 	struct errand tick, place_due;
 	bool asked[CARGO_COUNT];
-	bool is_beating, epochs_due;
+	bool is_beating, epochs_due, trust_waits;
 	struct shared_row row; /* of beats, as far as it published them */
 	int64_t clock_due_us, place_due_us, beat_due_us, beat_heard_us, successor_due_us;
+	int64_t trusted_until_us, epochs_again_us;
 	struct amend *amending; /* owned */
 
 	/* post_changes.c */
@@ -159,5 +160,6 @@ bool post_change_execute(struct post *post, const struct change_call *call,
 void post_change_done(struct post *post, const struct shared_feed_answer *answer);
 /* What the daemon knows of all keyspaces. */
 void post_write_epochs(const struct post *post, struct epochs ret_epochs[KEYSPACES]);
+void post_epochs_are_known(struct post *post);
 void post_news_begin(struct post *post);
 void post_news_close(struct post *post);

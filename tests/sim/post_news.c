@@ -28,11 +28,27 @@ static void tell_emptied(struct post *post)
 	post->epochs_due = true;
 }
 
-/* As in store/news.c. */
+/* As in store/news.c, like what follows. */
+static void trust_goes_on(struct post *post)
+{
+	int64_t trust_us = post->node->fleet->scene.trust_us, clock_us = post_store_clock(post);
+	int64_t age_us = clock_us > post->heard_us ? clock_us - post->heard_us : 0;
+	if (!post->trust_waits && post->heard_us != 0 && age_us < trust_us) {
+		post->trusted_until_us = node_now(post->node) - age_us + trust_us;
+		tell_trusted(post, post->trusted_until_us);
+	}
+}
+
+void post_epochs_are_known(struct post *post)
+{
+	if (!post->trust_waits)
+		return;
+	post->trust_waits = false;
+	trust_goes_on(post);
+}
+
 static void hear_beat(struct post *post, const struct tiding *tiding)
 {
-	int64_t trust_us = post->node->fleet->scene.trust_us;
-	int64_t age_us = post_store_clock(post) - tiding->told_us;
 	switch (trust_hear(&post->trust, tiding->fence)) {
 	case TRUST_REPEATED:
 		if (tiding->emptied)
@@ -40,8 +56,9 @@ static void hear_beat(struct post *post, const struct tiding *tiding)
 		return;
 	case TRUST_BEGINS:
 		trace(post->node->fleet, "node=%d ev=gap", post->node->number);
+		post->trusted_until_us = 0;
 		tell_trusted(post, 0);
-		post->epochs_due = true;
+		post->trust_waits = post->epochs_due = true;
 		break;
 	case TRUST_GOES_ON:
 		if (tiding->emptied)
@@ -50,10 +67,7 @@ static void hear_beat(struct post *post, const struct tiding *tiding)
 	}
 	post->heard_us = tiding->told_us;
 	post->beat_heard_us = post_local(post);
-	if (age_us < 0)
-		age_us = 0;
-	if (age_us < trust_us)
-		tell_trusted(post, node_now(post->node) - age_us + trust_us);
+	trust_goes_on(post);
 }
 
 int64_t post_take_epoch(struct post *post, int keyspace, int64_t store_us, int64_t spread_us)
@@ -197,6 +211,8 @@ static void on_listen(struct errand *errand)
 	}
 	trust_lose(&post->trust);
 	post->heard_us = 0;
+	post->trusted_until_us = 0;
+	post->trust_waits = false;
 	tell_trusted(post, 0);
 	post->listening = true;
 }

@@ -12,6 +12,7 @@ enum {
 	CLOCK_US = SECOND,
 	SUCCESSION_US = 2 * SECOND,
 	BEATS_PER_TRUST = 4,
+	EPOCHS_PER_TRUST = 2,
 	BEAT_LEAST_US = 50 * MS,
 };
 
@@ -70,7 +71,11 @@ static void on_tick(struct errand *errand)
 		post->successor_due_us = INT64_MAX;
 		ask(post, CARGO_SUCCESSOR);
 	}
-	if (!post->asked[CARGO_EPOCHS] && post->epochs_due) {
+	bool told = node_now(post->node) < post->trusted_until_us;
+	if (!post->asked[CARGO_EPOCHS] &&
+	    (post->epochs_due || (!told && now_us >= post->epochs_again_us))) {
+		post->epochs_again_us =
+			now_us + post->node->fleet->scene.trust_us / EPOCHS_PER_TRUST;
 		post->epochs_due = false;
 		ask(post, CARGO_EPOCHS);
 	}
@@ -220,6 +225,8 @@ static void epochs_done(struct post *post, const struct receipt *receipt)
 		for (uint32_t j = 0; j < epochs->count; j++)
 			post_take_epoch(post, i, epochs->at[j].moment_us, epochs->at[j].spread_us);
 	}
+	if (!post->epochs_due)
+		post_epochs_are_known(post);
 	post_ready(post);
 }
 
