@@ -158,7 +158,8 @@ static enum store_error execute_op(struct attempt *attempt)
 	struct value *value = attempt->op.entry.value, *text = attempt->op.failure.text;
 	shared_execute(shared, &attempt->op, &parcel->caller);
 	if (attempt->op.verb == STORE_EPOCH)
-		judge_on_epoch(&shared->fleet->judge, (int)attempt->op.key.keyspace->index,
+		judge_on_epoch(&shared->fleet->judge,
+			       (int)shared_keyspace(shared, parcel->key_bytes),
 			       &(struct epoch){ .moment_us = attempt->op.moment_us,
 						.spread_us = attempt->op.length_us });
 	trace(shared->fleet,

@@ -217,6 +217,9 @@ void shared_failure_forget(struct shared_claim *claim);
 /* Whether an entry surely contains a row's change: prelude.lua has it. */
 bool shared_contains(const struct entry *entry, int64_t version, bool single_row);
 
+/* The keyspace of that name: whoever asked may be gone, and its keyspaces with it. */
+uint32_t shared_keyspace(const struct shared *shared, const char *name);
+
 /* An epoch begins now, for all to hear. The moment it is given. */
 int64_t shared_begin_epoch(struct shared *shared, uint32_t keyspace, int64_t spread_us);
 

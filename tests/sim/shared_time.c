@@ -50,7 +50,7 @@ struct shared_time shared_time(struct shared *shared, const struct caller *calle
 
 /* ---- epochs ------------------------------------------------------------------------------ */
 
-static uint32_t keyspace_of(const struct shared *shared, const char *name)
+uint32_t shared_keyspace(const struct shared *shared, const char *name)
 {
 	uint32_t i = 0;
 	while (i < KEYSPACES && strcmp(shared->fleet->scene.policies[i].name, name) != 0)
@@ -62,7 +62,7 @@ static uint32_t keyspace_of(const struct shared *shared, const char *name)
 void shared_know_epoch(struct shared *shared, const char *keyspace, int64_t moment_us,
 		       int64_t spread_us)
 {
-	epochs_add(&shared->data.epochs[keyspace_of(shared, keyspace)],
+	epochs_add(&shared->data.epochs[shared_keyspace(shared, keyspace)],
 		   (struct epoch){ .moment_us = moment_us, .spread_us = spread_us });
 }
 
@@ -81,5 +81,6 @@ int64_t shared_begin_epoch(struct shared *shared, uint32_t keyspace, int64_t spr
 
 void shared_epoch(struct shared *shared, struct store_op *op)
 {
-	op->moment_us = shared_begin_epoch(shared, op->key.keyspace->index, op->length_us);
+	op->moment_us =
+		shared_begin_epoch(shared, shared_keyspace(shared, op->key.bytes), op->length_us);
 }
