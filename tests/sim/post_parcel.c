@@ -159,7 +159,7 @@ static enum store_error execute_op(struct attempt *attempt)
 	shared_execute(shared, &attempt->op, &parcel->caller);
 	if (attempt->op.verb == STORE_EPOCH)
 		judge_on_epoch(&shared->fleet->judge,
-			       (int)shared_keyspace(shared, parcel->key_bytes),
+			       (int)shared_keyspace(shared, parcel->key_bytes, parcel->key.len),
 			       &(struct epoch){ .moment_us = attempt->op.moment_us,
 						.spread_us = attempt->op.length_us });
 	trace(shared->fleet,

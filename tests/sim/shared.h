@@ -218,7 +218,7 @@ void shared_failure_forget(struct shared_claim *claim);
 bool shared_contains(const struct entry *entry, int64_t version, bool single_row);
 
 /* The keyspace of that name: whoever asked may be gone, and its keyspaces with it. */
-uint32_t shared_keyspace(const struct shared *shared, const char *name);
+uint32_t shared_keyspace(const struct shared *shared, const char *name, size_t len);
 
 /* An epoch begins now, for all to hear. The moment it is given. */
 int64_t shared_begin_epoch(struct shared *shared, uint32_t keyspace, int64_t spread_us);

@@ -50,10 +50,15 @@ struct shared_time shared_time(struct shared *shared, const struct caller *calle
 
 /* ---- epochs ------------------------------------------------------------------------------ */
 
-uint32_t shared_keyspace(const struct shared *shared, const char *name)
+static bool is_name(const char *text, const char *name, size_t len)
+{
+	return strlen(text) == len && memcmp(text, name, len) == 0;
+}
+
+uint32_t shared_keyspace(const struct shared *shared, const char *name, size_t len)
 {
 	uint32_t i = 0;
-	while (i < KEYSPACES && strcmp(shared->fleet->scene.policies[i].name, name) != 0)
+	while (i < KEYSPACES && !is_name(shared->fleet->scene.policies[i].name, name, len))
 		i++;
 	CHECK(i < KEYSPACES);
 	return i;
@@ -62,7 +67,7 @@ uint32_t shared_keyspace(const struct shared *shared, const char *name)
 void shared_know_epoch(struct shared *shared, const char *keyspace, int64_t moment_us,
 		       int64_t spread_us)
 {
-	epochs_add(&shared->data.epochs[shared_keyspace(shared, keyspace)],
+	epochs_add(&shared->data.epochs[shared_keyspace(shared, keyspace, strlen(keyspace))],
 		   (struct epoch){ .moment_us = moment_us, .spread_us = spread_us });
 }
 
@@ -81,6 +86,6 @@ int64_t shared_begin_epoch(struct shared *shared, uint32_t keyspace, int64_t spr
 
 void shared_epoch(struct shared *shared, struct store_op *op)
 {
-	op->moment_us =
-		shared_begin_epoch(shared, shared_keyspace(shared, op->key.bytes), op->length_us);
+	op->moment_us = shared_begin_epoch(
+		shared, shared_keyspace(shared, op->key.bytes, op->key.len), op->length_us);
 }

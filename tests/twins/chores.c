@@ -58,6 +58,7 @@ static void pulse(struct twins *twins, int daemon, enum chore chore)
 	its->beat_due_us = chore == CHORE_BEAT ? 0 : INT64_MAX;
 	its->successor_due_us = chore == CHORE_SUCCEED ? 0 : INT64_MAX;
 	its->epochs_due = chore == CHORE_EPOCHS;
+	its->epochs_again_us = INT64_MAX;
 	its->beat_heard_us = INT64_MIN / 2; /* nobody's: it is for us to try */
 	bool late = is_late(twins, daemon);
 	its->timer.timer_cb(&its->timer);

@@ -222,6 +222,8 @@ static void draw(struct deed *deed, const struct act *act)
 	case ACT_EPOCH:
 		op->verb = STORE_EPOCH;
 		op->length_us = draw_chance(rng, 0.3) ? 0 : op->length_us;
+		op->key.bytes = op->key.keyspace->policy->name;
+		op->key.len = (uint32_t)strlen(op->key.bytes);
 		return;
 	case ACT_WAIT:
 	case ACT_FOLLOW:
