@@ -55,6 +55,7 @@ static void a_locked_table_times_out_and_is_not_refused(void)
 
 static void a_cancelled_build_ends_and_its_connection_lives(void)
 {
+	static const struct trace trace = { .id = { 1 }, .parent = { 2 } };
 	static struct run run;
 	struct rig rig;
 
@@ -63,6 +64,7 @@ static void a_cancelled_build_ends_and_its_connection_lives(void)
 	rig_start(&rig);
 	for (int i = 0; i < 20; i++) {
 		run_init(&run, &rig, 0, "ks:100");
+		run.build.trace = i % 2 ? &trace : NULL;
 		run_start(&run, &rig);
 		AWAIT_SLEEPER(&rig);
 		rig.origin.cancel(rig.origin.impl, &run.build);
