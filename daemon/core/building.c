@@ -104,7 +104,7 @@ static void refuse(struct flight *flight, const struct store_op *op)
 			"would give it a share of the origin's budget",
 			0);
 	else if (flight->stop)
-		flight_refuse(flight, STATUS_UNAVAILABLE, "the daemon is stopping", 0);
+		flight_refuse(flight, STATUS_UNAVAILABLE, FLIGHT_STOPPING, 0);
 	else if (!flight->hold_next)
 		flight_refuse(flight, STATUS_OVERLOADED,
 			      "the origin had no room for the build in time", op->left_us);

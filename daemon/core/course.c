@@ -7,23 +7,14 @@
 #include "core/calls.h"
 #include "core/giving.h"
 #include "core/landing.h"
+#include "core/leasing.h"
 #include "core/loading.h"
 #include "core/tenure.h"
 #include "core/warming.h"
 
 enum {
-	/* A store that answers, and refuses a lease, is taken to give none for so long. */
-	NO_LEASES_US = 1000 * 1000,
-
 	ADVANCE_MAX = 4, /* batches let into free room, and flights moved on, per call */
-
-	/* A flight that is HELD loads again after this, doubling up to that, with jitter of a half.
-	 */
-	HELD_FIRST_US = 20 * 1000,
-	HELD_MOST_US = 1000 * 1000,
 };
-
-static const char STOPPING[] = "the daemon is stopping";
 
 static void load(struct engine *engine, struct flight *flight, bool whole, int64_t now_us,
 		 struct effects *effects);
@@ -79,39 +70,6 @@ static void load(struct engine *engine, struct flight *flight, bool whole, int64
 	flight->op.known_fence = known ? ne->entry.fence : 0;
 }
 
-static void lease(struct engine *engine, struct flight *flight, struct effects *effects)
-{
-	heap_remove(&engine->timers, &flight->timer);
-	ENGINE_COUNT(engine, flight->key.keyspace, leases_asked);
-	flight_move(flight, FLIGHT_LEASING);
-	calls_ask(engine, flight, STORE_LEASE, effects);
-	struct near_entry *ne = near_find(&engine->near, &flight->key);
-	flight->op.known_fence = ne ? ne->entry.fence : 0;
-	flight->op.length_us = tenure_length(flight->key.keyspace);
-	flight->op.want = (struct want){ .fence_after = flight->want_newer ? flight->load_fence
-									   : flight->newer_than,
-					 .min_version = flight->min_version,
-					 .has_min_version = flight->want_min_version,
-					 .fresh = true };
-}
-
-/* Waits for another's build to end, which the store tells if all goes well; else looks again, at
-   the latest when the lease lapses. `left_us` 0: unknown. */
-static void hold(struct engine *engine, struct flight *flight, int64_t left_us, int64_t now_us)
-{
-	landing_leave_lines(engine, flight);
-	giving_end(engine, flight);
-	flight_move(flight, FLIGHT_HELD);
-	int64_t length = HELD_FIRST_US;
-	for (uint32_t i = 0; i < flight->holds && length < HELD_MOST_US; i++)
-		length *= 2;
-	flight->holds++;
-	length = rng_between(&engine->rng, length / 2, length);
-	if (left_us > 0 && left_us < length)
-		length = left_us;
-	heap_insert(&engine->timers, &flight->timer, now_us + length);
-}
-
 static void board(struct engine *engine, struct flight *flight, int64_t now_us,
 		  struct effects *effects)
 {
@@ -122,12 +80,12 @@ static void board(struct engine *engine, struct flight *flight, int64_t now_us,
 	}
 	flight->wanted_at_us = now_us;
 	if (flight->warming_boards && boarding_take_seat(engine, flight)) {
-		lease(engine, flight, effects);
+		leasing_ask(engine, flight, effects);
 		return;
 	}
 	switch (boarding_enter(engine, flight, now_us)) {
 	case BOARDING_IN:
-		lease(engine, flight, effects);
+		leasing_ask(engine, flight, effects);
 		return;
 	case BOARDING_QUEUED:
 		flight_move(flight, FLIGHT_QUEUED);
@@ -150,17 +108,6 @@ static void board(struct engine *engine, struct flight *flight, int64_t now_us,
 	landing_finish(engine, flight, now_us, effects);
 }
 
-/* A warm-up is for the fleet: what only this daemon would have is not worth a build. */
-static bool is_in_vain(const struct flight *flight, int64_t now_us)
-{
-	return flight->warming && flight->away && flight_is_background(flight, now_us);
-}
-
-static void refuse_away(struct flight *flight)
-{
-	flight_refuse(flight, STATUS_UNAVAILABLE, "the store did not answer", 0);
-}
-
 static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_us,
 		      struct effects *effects)
 {
@@ -180,119 +127,21 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 			landing_finish(engine, flight, now_us, effects);
 			return;
 		}
-		hold(engine, flight, 0, now_us);
+		leasing_hold(engine, flight, 0, now_us);
 		return;
 	case LOADING_GIVE:
 		warming_on_strayed(engine, flight);
-		lease(engine, flight, effects);
+		leasing_ask(engine, flight, effects);
 		return;
 	case LOADING_BUILD:
-		if (is_in_vain(flight, now_us)) {
-			refuse_away(flight);
+		if (leasing_is_in_vain(flight, now_us)) {
+			leasing_refuse_away(flight);
 			landing_finish(engine, flight, now_us, effects);
 			return;
 		}
 		board(engine, flight, now_us, effects);
 		return;
 	}
-}
-
-/* ---- lease ------------------------------------------------------------------------------- */
-
-static void on_granted(struct engine *engine, struct flight *flight, int64_t now_us,
-		       struct effects *effects)
-{
-	tenure_begin(engine, flight, now_us);
-	flight->leased_at_us = now_us;
-	flight->lease_took_us = now_us - flight->op.sent_at_us;
-	flight->fence = flight->op.fence;
-	if (!flight->away)
-		flight->asked_anew_us = 0;
-	flight->streak = flight->op.failure.streak;
-	if (flight->floor < flight->op.floor)
-		flight->floor = flight->op.floor;
-	if (flight->stop) {
-		flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
-		calls_release(engine, flight, effects);
-		return;
-	}
-	if (flight->gives) {
-		giving_on_leased(engine, flight, now_us, effects);
-		return;
-	}
-	if (flight->away && loading_keeps_own(engine, flight, now_us)) {
-		calls_release(engine, flight, effects);
-		return;
-	}
-	if (is_in_vain(flight, now_us)) {
-		refuse_away(flight);
-		calls_release(engine, flight, effects);
-		return;
-	}
-	flight_move(flight, FLIGHT_PERMITTING);
-	boarding_on_leased(engine, flight);
-}
-
-static void on_leased(struct engine *engine, struct flight *flight, int64_t now_us,
-		      struct effects *effects)
-{
-	struct store_op *op = &flight->op;
-	bool loaded_away = flight->away;
-	flight->away = engine->away = op->away || op->outcome == STORE_AWAY;
-	/* A store out of memory answers loads and gives permits, but no leases. */
-	if (!flight->away) {
-		engine->no_leases_us = 0;
-		loading_end_own(engine, flight, now_us);
-	} else if (!loaded_away) {
-		engine->no_leases_us = now_us + NO_LEASES_US;
-	}
-	switch (op->outcome) {
-	case STORE_DONE:
-		on_granted(engine, flight, now_us, effects);
-		return;
-	case STORE_HELD:
-		ENGINE_COUNT(engine, flight->key.keyspace, leases_elsewhere);
-		if (flight->stop) {
-			flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
-			break;
-		}
-		if (flight_is_background(flight, now_us))
-			break; /* the other one refreshes it */
-		hold(engine, flight, op->left_us, now_us);
-		return;
-	case STORE_FAILED:
-		ENGINE_COUNT(engine, flight->key.keyspace, failures_remembered);
-		value_unref(flight->failure.text);
-		flight->failure = op->failure;
-		break;
-	case STORE_ENOUGH:
-		/* Without a load nobody knows what it is newer than; the next load knows of a
-		   rollback, and has it built over. What was given back to a store that was flushed
-		   has a new fence, though it was built before: the next load knows that fence. */
-		if ((loaded_away || calls_are_old(engine, flight, op->entry.fence, now_us) ||
-		     loading_is_rollback(engine, &flight->key, &op->entry, now_us) ||
-		     (flight->want_newer && op->entry.generated_at_us < flight->created_at_us) ||
-		     flight_wants_younger(flight, &op->entry, now_us)) &&
-		    !flight->stop) {
-			value_unref(op->entry.value);
-			hold(engine, flight, 1, now_us);
-			return;
-		}
-		flight->has_result = flight->saved = true;
-		flight->result = op->entry;
-		flight->source = SOURCE_STORE;
-		break;
-	case STORE_RETRY:
-	case STORE_REFUSED:
-	case STORE_AWAY:
-		if (flight->gives && !flight->stop && !flight_is_background(flight, now_us)) {
-			hold(engine, flight, 1, now_us); /* there is a value here */
-			return;
-		}
-		refuse_away(flight);
-		break;
-	}
-	landing_finish(engine, flight, now_us, effects);
 }
 
 /* ---- settle ------------------------------------------------------------------------------ */
@@ -326,11 +175,12 @@ static void on_settled(struct engine *engine, struct flight *flight, int64_t now
 		     (flight->goes_apart || !flight_is_background(flight, now_us));
 	if (flight->hold_next && !again)
 		flight_refuse(flight, STATUS_OVERLOADED,
-			      "a lock at the origin was held by another build", HELD_MOST_US);
+			      "a lock at the origin was held by another build",
+			      LEASING_HELD_MOST_US);
 	flight->hold_next = false;
 	if (again) {
 		flight->token = rng_next(&engine->rng);
-		hold(engine, flight, flight->goes_apart || flight->gives ? 1 : 0, now_us);
+		leasing_hold(engine, flight, flight->goes_apart || flight->gives ? 1 : 0, now_us);
 		flight->goes_apart = false;
 	} else {
 		landing_finish(engine, flight, now_us, effects);
@@ -351,7 +201,7 @@ void course_on_store(struct engine *engine, struct flight *flight, int64_t now_u
 		break;
 	case STORE_LEASE:
 		CHECK(flight->state == FLIGHT_LEASING);
-		on_leased(engine, flight, now_us, effects);
+		leasing_on_answered(engine, flight, now_us, effects);
 		break;
 	case STORE_SAVE:
 	case STORE_RELEASE:
@@ -442,7 +292,7 @@ static bool step_out(struct engine *engine, struct flight *flight, enum status s
 		     int64_t now_us, struct effects *effects)
 {
 	if (flight->state == FLIGHT_QUEUED || flight->state == FLIGHT_HELD) {
-		flight_refuse(flight, status, flight->stop ? STOPPING : NULL, 0);
+		flight_refuse(flight, status, flight->stop ? FLIGHT_STOPPING : NULL, 0);
 		landing_finish(engine, flight, now_us, effects);
 		return true;
 	}
@@ -451,7 +301,7 @@ static bool step_out(struct engine *engine, struct flight *flight, enum status s
 	bool stays = flight->batch && (engine->permits.asking == &flight->batch->link ||
 				       (flight->batch->state == BATCH_GATHERING && !flight->stop));
 	if (flight->state == FLIGHT_PERMITTING && !stays) {
-		flight_refuse(flight, status, flight->stop ? STOPPING : NULL, 0);
+		flight_refuse(flight, status, flight->stop ? FLIGHT_STOPPING : NULL, 0);
 		calls_release(engine, flight, effects);
 		return true;
 	}
@@ -477,7 +327,7 @@ void course_stop(struct engine *engine, struct flight *flight, int64_t now_us,
 	if (step_out(engine, flight, STATUS_UNAVAILABLE, now_us, effects))
 		return;
 	if (flight->state == FLIGHT_BOOKED) {
-		flight_refuse(flight, STATUS_UNAVAILABLE, STOPPING, 0);
+		flight_refuse(flight, STATUS_UNAVAILABLE, FLIGHT_STOPPING, 0);
 		calls_release(engine, flight, effects);
 	} else if (flight->state == FLIGHT_BUILDING) {
 		building_cancel(flight->batch, effects);
@@ -502,7 +352,7 @@ static void move_on(struct engine *engine, struct flight *flight, int64_t now_us
 	switch (flight->state) {
 	case FLIGHT_QUEUED:
 		if (flight->batch)
-			lease(engine, flight, effects);
+			leasing_ask(engine, flight, effects);
 		else
 			landing_finish(engine, flight, now_us, effects);
 		return;

@@ -202,7 +202,7 @@ static void on_ask(struct engine *engine, struct request *request, int64_t now_u
 	engine_count_in(engine, request);
 	ENGINE_COUNT(engine, request->query.key.keyspace, misses);
 	if (engine->stopping) {
-		engine_make_ready(engine, request, STATUS_UNAVAILABLE, "the daemon is stopping");
+		engine_make_ready(engine, request, STATUS_UNAVAILABLE, FLIGHT_STOPPING);
 		return;
 	}
 	if (engine->requests > engine->limits.requests_max) {
@@ -346,7 +346,7 @@ static void on_stop(struct engine *engine, int64_t now_us, struct effects *effec
 		if (!waiter)
 			break;
 		engine_make_ready(engine, container_of(waiter, struct request, node),
-				  STATUS_UNAVAILABLE, "the daemon is stopping");
+				  STATUS_UNAVAILABLE, FLIGHT_STOPPING);
 	}
 	if (flight->state != FLIGHT_DONE && !list_empty(&flight->waiters))
 		return;

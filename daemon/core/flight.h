@@ -201,6 +201,8 @@ bool flight_wants_younger(const struct flight *flight, const struct entry *entry
 /* Nobody waits, and nobody asked for it to be done later: it takes what is free, or goes. */
 bool flight_is_background(const struct flight *flight, int64_t now_us);
 
+#define FLIGHT_STOPPING "the daemon is stopping"
+
 /* Notes why the flight brings nothing, in static words. */
 void flight_refuse(struct flight *flight, enum status status, const char *why, int64_t retry_in_us);
 

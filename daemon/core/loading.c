@@ -231,7 +231,7 @@ enum loading loading_take(struct engine *engine, struct flight *flight, int64_t 
 		value_unref(flight->failure.text);
 		flight->failure = (struct failure){
 			.status = STATUS_UNAVAILABLE,
-			.why = flight->stop ? "the daemon is stopping" : "the store did not answer",
+			.why = flight->stop ? FLIGHT_STOPPING : "the store did not answer",
 		};
 		loading = LOADING_FAILED;
 	} else if (calls_are_old(engine, flight, op->has_entry ? op->entry.fence : 0, now_us)) {

@@ -243,8 +243,7 @@ enum engine_wake engine_wake(struct engine *engine, int64_t now_us, struct reque
 			/* It ended without a word when nobody waited. */
 			engine_make_ready(engine, request,
 					  engine->stopping ? STATUS_UNAVAILABLE : STATUS_TIMEOUT,
-					  engine->stopping ? "the daemon is stopping"
-							   : why_late(request));
+					  engine->stopping ? FLIGHT_STOPPING : why_late(request));
 			return WAKE_MOVED;
 		} else if (!flight->has_result) {
 			answer_failure(engine, request, &flight->failure, now_us, ret_answer);
