@@ -49,12 +49,13 @@ bool loading_is_rollback(const struct engine *engine, const struct key *key,
 	       now_us < entry_matters_until(&ne->entry, key->keyspace->policy);
 }
 
-/* What was built here while the store was away is this daemon's own until trust comes or goes, or
-   the store gives a lease: one that answers loads but takes no writes (out of memory, read-only)
-   will not have it however often it is built. */
+/* What was built here while the store was away is this daemon's own until trust goes, or the store
+   gives a lease: one that answers loads but takes no writes (out of memory, read-only, or on its
+   way back, when trust has come already) will not have it however often it is built. */
 static bool is_own(const struct engine *engine, const struct near_entry *ne)
 {
-	return ne && ne->entry.own_fence && ne->trust == loading_no_trust(engine);
+	return ne && ne->entry.own_fence &&
+	       (ne->trust == engine->trusts_broken - 1 || ne->trust == engine->trusts_broken - 2);
 }
 
 /* The near cache takes the store's entry, unless it has better. The near entry after that. */

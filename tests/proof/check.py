@@ -133,8 +133,7 @@ def count_extra_builds(run, verdict):
     by_key = collections.defaultdict(list)
     for build in run.builds:
         by_key[build.keyspace, build.key].append(build)
-    # a daemon's own; and once more when the store is back and does not have it (docs/PROMISES.md)
-    lone = 2 * scene["daemons"] if run.allow["alone"] else 0
+    lone = scene["daemons"] if run.allow["alone"] else 0  # each daemon's own
     for (keyspace, key), builds in by_key.items():
         allowed = run.allow["extra"].get(keyspace, 0) + lone
         extra = extra_of_key(scene, keyspace, key, builds, sorted(called[keyspace, key]))
@@ -399,7 +398,7 @@ def judge(folder):
     verdict.numbers = {
         "offered": run.asked() / run.scene["crowd"]["seconds"], "asked": run.asked(), "builds": len(run.builds),
         "builds_in_a_second": most, "builds_at_once": at_once, "extra_builds": extra,
-        "extra_allowed": max(run.allow["extra"].values(), default=0) + 2 * run.scene["daemons"] * run.allow["alone"], "age_over_ms": float(age_over_ms),
+        "extra_allowed": max(run.allow["extra"].values(), default=0) + run.scene["daemons"] * run.allow["alone"], "age_over_ms": float(age_over_ms),
         "versions_down": down, "late_ms": float(late_ms), "noise_ms": run.noise_us / 1000,
         "control_ms": run.control_us / 1000, "refused": refused,
         "unserved": int((run.replies["error"] > 0).sum()),

@@ -433,6 +433,20 @@ Test(loading, once_the_store_takes_writes_again_our_own_is_built_anew)
 	cr_assert_eq(world.builds, 3);
 }
 
+Test(loading, nor_does_trust_alone_end_it_while_the_store_takes_no_writes)
+{
+	world_get(&world, &a, "b");
+	world_run(&world, SECOND);
+	distrust();
+	own_value_lives_its_time();
+	trust();
+	world_get(&world, &again, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&again, "fresh", "v2");
+	cr_assert_eq(again.answer.reason, REASON_UNAVAILABLE);
+	cr_assert_eq(world.builds, 2);
+}
+
 /* The build ends when the store has been back for a while, and trust with it. */
 Test(loading, what_was_built_on_our_own_is_not_kept_from_a_store_that_is_back)
 {
