@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "doctor/doctor.h"
+#include "origin/dsn.h"
 
 #define STRING(x)  STRING_(x)
 #define STRING_(x) #x
@@ -19,6 +20,14 @@ static PGconn *open_it(const char *dsn, const char *check, struct doctor_report 
 					 "client_encoding", NULL };
 	const char *const values[] = { dsn, "segard doctor", STRING(3), "UTF8", NULL };
 	_Static_assert(DOCTOR_WAIT_S == 3, "as connect_timeout says");
+	if (dsn_check(dsn) != 0) {
+		/* Not in libpq's words, which quote parts of it. */
+		doctor_advise(doctor_add(report, DOCTOR_BAD, check,
+					 "it is no connection string that libpq can use"),
+			      "a value with blanks goes into quotes; in a URI, signs of a password "
+			      "such as @ and / are written %%40 and %%2F");
+		return NULL;
+	}
 	PGconn *pg = PQconnectdbParams(keywords, values, 1);
 	if (PQstatus(pg) == CONNECTION_OK) {
 		PQclear(PQexec(pg, "SET statement_timeout = '" STRING(3) "s'"));

@@ -10,6 +10,12 @@
 #include "base/log.h"
 #include "ops/daemon.h"
 #include "ops/stores.h"
+#include "origin/dsn.h"
+
+/* Not in libpq's words, which quote parts of it. */
+#define NO_DSN                                                                                     \
+	"is no connection string that libpq can use; in a URI, signs of a password such as @ and " \
+	"/ are written %40 and %2F"
 
 bool check_open_pool(uv_loop_t *loop, const struct config *config, struct pool **ret_pool)
 {
@@ -32,10 +38,10 @@ const char *check_config(const struct config *config)
 			    !getenv("CREDENTIALS_DIRECTORY");
 	const char *why =
 		hidden ? store_url_parse(config->store_url, &url) : stores_read_url(config, &url);
-	if (!why && pool_check_dsn(config->origin.dsn) != 0)
-		why = "origin.dsn is no connection string that libpq can read";
-	if (!why && config->feed.dsn && pool_check_dsn(config->feed.dsn) != 0)
-		why = "feed.dsn is no connection string that libpq can read";
+	if (!why && dsn_check(config->origin.dsn) != 0)
+		why = "origin.dsn " NO_DSN;
+	if (!why && config->feed.dsn && dsn_check(config->feed.dsn) != 0)
+		why = "feed.dsn " NO_DSN;
 	return why;
 }
 

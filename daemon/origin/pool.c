@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "origin/canonical.h"
 #include "origin/chain.h"
+#include "origin/dsn.h"
 #include "origin/guard.h"
 
 enum {
@@ -303,18 +304,6 @@ static void pool_on_turn(uv_idle_t *handle)
 
 /* --- birth and end --- */
 
-int pool_check_dsn(const char *dsn)
-{
-	/* libpq's message about a DSN may quote parts of it, and so a password. */
-	char *message = NULL;
-	PQconninfoOption *options = PQconninfoParse(dsn, &message);
-	int error = options ? 0 : message ? -EINVAL : -ENOMEM;
-
-	PQfreemem(message);
-	PQconninfoFree(options);
-	return error;
-}
-
 static int64_t pool_connect_timeout_ms(const struct origin_policy *policy)
 {
 	int64_t ms = policy->build_timeout_us / 1000;
@@ -332,7 +321,7 @@ void pool_retime(struct pool *pool, const struct origin_policy *policy)
 int pool_create(uv_loop_t *loop, const struct origin_policy *policy, const struct policy *policies,
 		size_t policies_count, const char *lock_namespace, struct pool **ret_pool)
 {
-	int error = pool_check_dsn(policy->dsn);
+	int error = dsn_check(policy->dsn);
 	struct pool *pool;
 
 	CHECK(policy->concurrency > 0 && policies_count <= KEYSPACES_MAX);

@@ -49,9 +49,6 @@ struct pool_counters {
 struct pool;
 typedef void (*pool_cb)(struct pool *pool, void *arg);
 
-/* Whether libpq can read the DSN: 0, -EINVAL or -ENOMEM. Connects to nothing; any thread. */
-int pool_check_dsn(const char *dsn) __attribute__((warn_unused_result));
-
 /* A pool for the keyspaces, numbered as in `policies`, which it keeps (policy_ref); the other
    arguments are borrowed until it is closed. Nothing connects yet. `lock_namespace` is the same in
    all daemons of one fleet and names its advisory locks. 0, -EINVAL where the DSN is not one,

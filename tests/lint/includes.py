@@ -17,7 +17,7 @@ PARTS = {
     "daemon/core": ["daemon/base", "proto"],
     "daemon/origin": ["daemon/core", "daemon/base", "proto"],
     "daemon/store": ["daemon/core", "daemon/base", "proto"],
-    "daemon/doctor": ["daemon/store", "daemon/base", "proto"],
+    "daemon/doctor": ["daemon/store", "daemon/origin", "daemon/base", "proto"],
     "daemon/rpc": ["daemon/doctor", "daemon/core", "daemon/base", "proto"],
     "daemon/ops": ["daemon/rpc", "daemon/doctor", "daemon/store", "daemon/origin", "daemon/core", "daemon/base", "proto"],
     "daemon": ["daemon/ops", "daemon/rpc", "daemon/doctor", "daemon/store", "daemon/origin", "daemon/core", "daemon/base",
