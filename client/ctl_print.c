@@ -6,6 +6,14 @@
 #include "proto/reader.h"
 #include "proto/utf8.h"
 
+/* Whether U+0080 to U+009F begins there: commands for a terminal, too, as U+009B is what ESC [ is.
+ */
+static bool is_late_control(struct wire_span text, size_t at)
+{
+	return (unsigned char)text.data[at] == 0xc2 && at + 1 < text.len &&
+	       ((unsigned char)text.data[at + 1] & 0xe0) == 0x80;
+}
+
 /* Text that a terminal can be trusted with: what it might take for a command is shown as \xNN. */
 static void put_text(FILE *out, struct wire_span text, bool lines)
 {
@@ -14,6 +22,8 @@ static void put_text(FILE *out, struct wire_span text, bool lines)
 
 		if ((c < ' ' && !(lines && (c == '\n' || c == '\t'))) || c == 0x7f)
 			fprintf(out, "\\x%02x", c);
+		else if (is_late_control(text, i))
+			fprintf(out, "\\xc2\\x%02x", (unsigned char)text.data[++i]);
 		else
 			fputc(c, out);
 	}
@@ -36,6 +46,8 @@ static void put_json_string(FILE *out, struct wire_span text)
 			fputs("\\n", out);
 		else if (c < ' ' || c == 0x7f)
 			fprintf(out, "\\u%04x", c);
+		else if (is_late_control(text, i))
+			fprintf(out, "\\u%04x", (unsigned char)text.data[++i]);
 		else
 			fputc(c, out);
 	}

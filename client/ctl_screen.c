@@ -9,20 +9,21 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define SECOND_SCREEN "\x1b[?1049h\x1b[?25l" /* without a cursor */
-#define FIRST_SCREEN  "\x1b[?25h\x1b[?1049l"
+/* Without a cursor; characters that are two wide must not flow into the next line. */
+#define SECOND_SCREEN "\x1b[?1049h\x1b[?25l\x1b[?7l"
+#define FIRST_SCREEN  "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define HOME          "\x1b[H"
 #define REST_OF_LINE  "\x1b[K"
 #define REST          "\x1b[J"
 
 enum { ROWS_USUAL = 24, COLUMNS_USUAL = 80 };
 
-static struct termios before; /* the terminal's settings */
+static struct termios before, silent; /* the terminal's settings: as found, and ours */
 static volatile sig_atomic_t ended, resized;
 static char *picture;
 static size_t picture_len;
 
-static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 static void on_end(int number)
 {
@@ -36,9 +37,26 @@ static void on_resize(int number)
 	resized = 1;
 }
 
+/* ^Z: the shell finds the terminal as it was, and fg brings the screen back. Only calls that a
+ * signal's handler may make. */
+static void on_stop(int number)
+{
+	int saved_errno = errno;
+	ssize_t n = write(STDOUT_FILENO, FIRST_SCREEN, strlen(FIRST_SCREEN));
+	tcsetattr(STDIN_FILENO, TCSANOW, &before);
+	raise(SIGSTOP);
+	tcsetattr(STDIN_FILENO, TCSANOW, &silent);
+	n = write(STDOUT_FILENO, SECOND_SCREEN, strlen(SECOND_SCREEN));
+	(void)n, (void)number;
+	resized = 1;
+	errno = saved_errno;
+}
+
 bool screen_is_there(void)
 {
-	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	const char *kind = getenv("TERM");
+	return kind && *kind && strcmp(kind, "dumb") != 0 && isatty(STDIN_FILENO) &&
+	       isatty(STDOUT_FILENO);
 }
 
 static void write_out(const char *bytes, size_t len)
@@ -49,7 +67,6 @@ static void write_out(const char *bytes, size_t len)
 
 bool screen_open(void)
 {
-	struct termios silent;
 	if (tcgetattr(STDIN_FILENO, &before) != 0)
 		return false;
 	/* Without SA_RESTART: they end a wait. */
@@ -58,10 +75,12 @@ bool screen_open(void)
 		sigaction(ends[i], &action, NULL);
 	action.sa_handler = on_resize;
 	sigaction(SIGWINCH, &action, NULL);
+	action.sa_handler = on_stop;
 	silent = before;
 	silent.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	if (tcsetattr(STDIN_FILENO, TCSANOW, &silent) != 0)
 		return false;
+	sigaction(SIGTSTP, &action, NULL);
 	write_out(SECOND_SCREEN, strlen(SECOND_SCREEN));
 	return true;
 }

@@ -1,6 +1,7 @@
 /* segarctl trace: follows a key, and shows what happens to it, until it is interrupted. */
 #include <inttypes.h>
 #include <poll.h>
+#include <string.h>
 #include <time.h>
 
 #include "client/ctl.h"
@@ -132,7 +133,9 @@ enum ctl_exit ctl_trace(struct ctl *ctl, const char *key)
 
 	wire_buf_init(&params, WIRE_REQUEST_MAX);
 	wire_buf_str(&params, key);
-	fprintf(stderr, "segarctl: following %s; hits in the daemon's memory are not told\n", key);
+	fputs("segarctl: following ", stderr);
+	ctl_put_text(stderr, (struct wire_span){ key, strlen(key) });
+	fputs("; hits in the daemon's memory are not told\n", stderr);
 	while (exit_code == CTL_VALUE) {
 		segar_reply *reply =
 			segar_call(ctl->c, "trace", params.data, params.len, 1, &ctl->options);

@@ -94,12 +94,12 @@ def test_segarctl_shows_it_once(segard):
 
 
 class Terminal:
-    def __init__(self, segard, rows, columns):
+    def __init__(self, segard, rows, columns, kind="xterm"):
         self.outer, inner = pty.openpty()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.outer)
         self.process = subprocess.Popen([SEGARCTL, "-s", segard.socket, "top"], stdin=inner, stdout=inner,
-                                        stderr=inner, start_new_session=True)
+                                        stderr=inner, start_new_session=True, env={**os.environ, "TERM": kind})
         os.close(inner)
         os.set_blocking(self.outer, False)
         self.seen = ""
@@ -121,7 +121,7 @@ class Terminal:
         return whole[-1].split("\x1b[J")[0].replace("\x1b[K", "").replace("\r", "").split("\n") if whole else []
 
 
-@pytest.mark.parametrize("way_out", ["q", signal.SIGTERM])
+@pytest.mark.parametrize("way_out", ["q", signal.SIGTERM, signal.SIGQUIT])
 def test_segarctl_shows_a_screen_that_fits_and_leaves_the_terminal_as_it_was(segard, way_out):
     client = segard.client()
     wait_until(lambda: ask_all(client), what="the hot keys to be known")
@@ -140,4 +140,26 @@ def test_segarctl_shows_a_screen_that_fits_and_leaves_the_terminal_as_it_was(seg
     assert terminal.process.wait(10) == 0
     wait_until(lambda: terminal.shows("\x1b[?1049l"), what="the first screen")
     assert termios.tcgetattr(terminal.outer) == terminal.before
+    os.close(terminal.outer)
+
+
+def test_a_stopped_top_leaves_the_terminal_to_the_shell(segard):
+    terminal = Terminal(segard, 16, 60)
+    wait_until(lambda: terminal.shows("\x1b[J"), what="a picture")
+    terminal.process.send_signal(signal.SIGTSTP)
+    _, how = os.waitpid(terminal.process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(how) and termios.tcgetattr(terminal.outer) == terminal.before
+    wait_until(lambda: terminal.shows("\x1b[?1049l"), what="the first screen")
+    terminal.seen = ""
+    terminal.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: terminal.shows("\x1b[?1049h"), what="its screen again")
+    os.write(terminal.outer, b"q")
+    assert terminal.process.wait(10) == 0
+    os.close(terminal.outer)
+
+
+def test_a_terminal_that_knows_no_commands_gets_none(segard):
+    terminal = Terminal(segard, 16, 60, "dumb")
+    wait_until(lambda: terminal.shows("would cost most"), what="a picture")
+    assert terminal.process.wait(10) == 0 and "\x1b" not in terminal.seen
     os.close(terminal.outer)

@@ -19,7 +19,7 @@ static void put_result_of(struct peer_conn *conn, char key)
 				 .version = 9,
 				 .age_ms = 5,
 				 .stale_ms = 3 };
-	const char *value = key >= '4' ? "\xff\x00\xfe" : "a \"b\"\n\x1b[1m\xc3\xa9";
+	const char *value = key >= '4' ? "\xff\x00\xfe" : "a \"b\"\n\x1b[1m\xc3\xa9\xc2\x9b";
 
 	if (key == '2') {
 		result_put(&conn->out, &(struct result){ .state = RESULT_ABSENT,
@@ -27,7 +27,7 @@ static void put_result_of(struct peer_conn *conn, char key)
 							 .ttl_ms = 7 });
 		return;
 	}
-	result.value_len = key >= '4' ? (uint32_t)(key - '3') : 12;
+	result.value_len = key >= '4' ? (uint32_t)(key - '3') : 14;
 	result_put(&conn->out, &result);
 	wire_buf_raw(&conn->out, value, result.value_len);
 }
@@ -137,7 +137,7 @@ static int run(const char *socket, const char *arguments, char ret_output[OUTPUT
 }
 
 #define RESULT_1                                                                                   \
-	"{\"state\": \"stale\", \"value\": \"a \\\"b\\\"\\n\\u001b[1m\xc3\xa9\", "                 \
+	"{\"state\": \"stale\", \"value\": \"a \\\"b\\\"\\n\\u001b[1m\xc3\xa9\\u009b\", "          \
 	"\"encoding\": \"utf-8\", \"version\": 9, \"age_ms\": 5, \"ttl_ms\": 0, "                  \
 	"\"stale_ms\": 3, \"reason\": \"refreshing\", \"source\": \"store\"}\n"
 #define RESULT_2                                                                                   \
@@ -150,7 +150,7 @@ static int run(const char *socket, const char *arguments, char ret_output[OUTPUT
 	"\"reason\": \"refreshing\", \"source\": \"store\"}\n"
 #define TEXT_1                                                                                     \
 	"state    stale (refreshing)\nsource   store\nversion  9\nage      5 ms\n"                 \
-	"stale    for 3 ms\nvalue    a \"b\"\n\\x1b[1m\xc3\xa9\n"
+	"stale    for 3 ms\nvalue    a \"b\"\n\\x1b[1m\xc3\xa9\\xc2\\x9b\n"
 #define TEXT_2 "state    absent\nsource   origin\nage      0 ms\nfresh    for 7 ms\n"
 
 static const struct {
@@ -164,7 +164,7 @@ static const struct {
 	{ "get ks 1", 0, TEXT_1 },
 	{ "--json get ks:1", 0, RESULT_1 },
 	{ "get ks:1 --json", 0, RESULT_1 },
-	{ "get -r ks:1", 0, "a \"b\"\n\x1b[1m\xc3\xa9" },
+	{ "get -r ks:1", 0, "a \"b\"\n\x1b[1m\xc3\xa9\xc2\x9b" },
 	{ "get ks:2", 4, TEXT_2 },
 	{ "get -j ks:2", 4, RESULT_2 },
 	{ "get -r ks:2", 4, "" },
