@@ -292,7 +292,9 @@ def check_older_fresh(run, verdict, replies, timeline):
             if not len(stored):
                 continue
             newest = np.maximum.accumulate(replies["version"][stored])
-            fresh = of_line[(replies["state"][of_line] == FRESH) & (built[of_line] < sent[of_line])]
+            # while the store is away a value is fresh by its own times, and the reply says so
+            told = (replies["reason"][of_line] == UNAVAILABLE) & run.allow["alone"]
+            fresh = of_line[(replies["state"][of_line] == FRESH) & (built[of_line] < sent[of_line]) & ~told]
             known = np.searchsorted(came[stored], sent[fresh] - trust_us) - 1
             older = (known >= 0) & (replies["version"][fresh] < newest[np.maximum(known, 0)])
             if older.any():

@@ -154,7 +154,8 @@ def rolling_restart(world):
         restart(world, host)
 
 
-@scene("All daemons restarted at once", at_least(20), errors={"item": BUSY, "hot": BUSY})
+# Two processors start a hundred daemons for longer than Redis may take to answer them: for some it is away.
+@scene("All daemons restarted at once", at_least(20), alone=True, errors={"item": AWAY, "hot": AWAY})
 def restart_at_once(world):
     let_pass(2)
     world.event("restart at once")
