@@ -66,6 +66,9 @@ static void compose_status(const struct daemon *daemon, char *ret_line)
 	if (daemon->reload.why[0])
 		snprintf(ret_line + strlen(ret_line), STATUS_LINE_MAX - strlen(ret_line),
 			 ", the last reload was refused");
+	if (daemon->lacks_metrics)
+		snprintf(ret_line + strlen(ret_line), STATUS_LINE_MAX - strlen(ret_line),
+			 ", no metrics");
 }
 
 static void say_status(struct daemon *daemon, void (*say)(const char *status))
@@ -237,10 +240,35 @@ static int open_server(struct daemon *daemon)
 	return EXIT_CONFIG;
 }
 
+/* Without them it serves all the same, and tries again. */
+static void open_metrics(struct daemon *daemon)
+{
+	char why[WHY_MAX];
+	const bool again = daemon->lacks_metrics;
+	const struct family_sources sources = {
+		.config = &daemon->config,
+		.server = &daemon->server,
+		.pool = daemon->pool,
+		.redis = daemon->stores.redis,
+		.feed = &daemon->follower.feed,
+		.hot = &daemon->hot_keys,
+		.warmer = &daemon->warmup.warmer,
+		.spans = &daemon->spans.file.counters,
+	};
+	daemon->lacks_metrics =
+		!metrics_open(&daemon->metrics, &daemon->loop, &sources, why, sizeof(why));
+	if (daemon->lacks_metrics && !again)
+		log_error("daemon.metrics", LOG_TEXT("why", why));
+	else if (!daemon->lacks_metrics && again)
+		log_info("daemon.metrics", LOG_TEXT("listen", daemon->config->metrics_listen));
+}
+
 static void on_status(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 	char line[STATUS_LINE_MAX];
+	if (daemon->lacks_metrics)
+		open_metrics(daemon);
 	compose_status(daemon, line);
 	if (strcmp(line, daemon->status) == 0)
 		return;
@@ -261,25 +289,6 @@ static void say_ready(struct daemon *daemon)
 static void refuse_to_start(const char *why)
 {
 	log_error("daemon.start", LOG_TEXT("why", why));
-}
-
-static bool open_metrics(struct daemon *daemon)
-{
-	char why[WHY_MAX];
-	const struct family_sources sources = {
-		.config = &daemon->config,
-		.server = &daemon->server,
-		.pool = daemon->pool,
-		.redis = daemon->stores.redis,
-		.feed = &daemon->follower.feed,
-		.hot = &daemon->hot_keys,
-		.warmer = &daemon->warmup.warmer,
-		.spans = &daemon->spans.file.counters,
-	};
-	if (metrics_open(&daemon->metrics, &daemon->loop, &sources, why, sizeof(why)))
-		return true;
-	log_error("daemon.metrics", LOG_TEXT("why", why));
-	return false;
 }
 
 static bool open_follower(struct daemon *daemon)
@@ -326,11 +335,7 @@ static void on_stores_opened(void *arg)
 		pump_stop(&daemon->pump);
 		return;
 	}
-	if (!open_metrics(daemon)) {
-		daemon->code = EXIT_CONFIG;
-		server_close(&daemon->server, 0, ending_server_closed);
-		return;
-	}
+	open_metrics(daemon);
 	pump_begin(&daemon->pump);
 	pool_probe(daemon->pool, NULL, NULL);
 	if (!open_follower(daemon)) {

@@ -50,6 +50,7 @@ struct daemon {
 	struct server server;
 	int listen_fd; /* the service manager's socket, until the server has it; -1: none */
 	struct metrics metrics;
+	bool lacks_metrics; /* they are configured, and can't be listened for yet */
 	struct spans spans;
 	bool serving; /* the server is open */
 	bool pump_stopped;

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -287,12 +288,22 @@ def test_it_stops_with_readers_connected(monitored):
     assert not os.path.exists(daemon.folder / "metrics")
 
 
-def test_an_address_in_use_is_said(monitored, make_segard, origin):
+def test_an_address_in_use_is_said_and_had_later(make_segard, origin):
+    """Nobody goes without values because of it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = "127.0.0.1:%d" % taken.getsockname()[1]
-        daemon = make_segard(origin, metrics={"listen": address}).spawn()
-        assert daemon.process.wait() == 1
+        daemon = make_segard(origin, metrics={"listen": address}).start()
+        assert daemon.client().get("item:1")["value"] == b"item 1"
         assert address in daemon.log() and "in use" in daemon.log()
-        daemon.process = None
+
+    def is_served():
+        try:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as reply:
+                return b"segar_build_info" in reply.read()
+        except OSError:
+            return False
+
+    wait_until(is_served, what="the metrics")
+    assert daemon.log().count("event=daemon.metrics") == 2
