@@ -1,7 +1,25 @@
 -- segar.track, segar.untrack and segar.use_notify: the functions that people call.
 --
 -- All run with the caller's rights: it takes the owner of the table to change it, and a grant on
--- segar.tracked to register it. They change the list first, whose row makes calls on one table queue up.
+-- segar.tracked to register it. Calls on one table queue up.
+
+-- Each sees what the one before it has registered, and so makes a trigger for all of it. In a transaction
+-- with one snapshot for all its statements it would not, and leave out the other's mapping.
+CREATE OR REPLACE FUNCTION segar.queue_up(relation regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+		RAISE EXCEPTION 'tracking does not go under isolation level %', current_setting('transaction_isolation')
+			USING ERRCODE = 'invalid_transaction_state',
+			DETAIL = 'It could leave out what others have tracked meanwhile.',
+			HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
+	END IF;
+	PERFORM pg_advisory_xact_lock('segar.tracked'::regclass::oid::int, relation::oid::int);
+END
+$$;
+COMMENT ON FUNCTION segar.queue_up(regclass) IS 'waits for others that change how the table is tracked';
 
 -- Raises unless `relation` is a table that can be tracked; says what to track instead, if anything.
 CREATE OR REPLACE FUNCTION segar.check_trackable(relation regclass) RETURNS void
@@ -126,6 +144,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM segar.check_trackable(relation);
+	PERFORM segar.queue_up(relation);
 	IF key_template IS NULL THEN
 		RAISE EXCEPTION 'the key template is NULL' USING ERRCODE = 'null_value_not_allowed';
 	END IF;
@@ -148,6 +167,7 @@ DECLARE
 	signature CONSTANT text := segar.check_key_function(relation, key_function::text)::text;
 BEGIN
 	PERFORM segar.check_trackable(relation);
+	PERFORM segar.queue_up(relation);
 	IF array_position(keyspaces, NULL) IS NOT NULL OR cardinality(keyspaces) = 0 THEN
 		RAISE EXCEPTION 'the keyspaces whose keys % returns are not named', key_function
 			USING ERRCODE = 'invalid_parameter_value';
@@ -169,6 +189,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM segar.check_trackable(relation);
+	PERFORM segar.queue_up(relation);
 	UPDATE segar.tracked t SET notify = ring WHERE t.relation = use_notify.relation;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION '% is not tracked', relation USING ERRCODE = 'object_not_in_prerequisite_state';
@@ -184,6 +205,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	PERFORM segar.queue_up(relation);
 	DELETE FROM segar.tracked t WHERE t.relation = untrack.relation;
 	IF NOT EXISTS (SELECT FROM pg_trigger t
 	               WHERE t.tgrelid = untrack.relation AND t.tgname IN ('zz_segar_row_version', 'zz_segar_changes')) THEN
@@ -203,6 +225,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	PERFORM segar.queue_up(relation);
 	DELETE FROM segar.tracked t
 	WHERE t.relation = untrack.relation AND t.key_template = mapping;
 	IF NOT EXISTS (SELECT FROM segar.tracked t WHERE t.relation = untrack.relation) THEN

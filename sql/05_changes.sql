@@ -197,6 +197,23 @@ END
 $$;
 COMMENT ON FUNCTION segar.log_truncate() IS 'trigger: logs that all rows of a table are gone';
 
+-- Nobody can read what was in the log any more: anything may have changed.
+CREATE OR REPLACE FUNCTION segar.log_lost() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	INSERT INTO segar.changes (key, version, operation)
+	SELECT DISTINCT k, nextval('segar.row_version'), 'T'::"char"
+	FROM segar.tracked t, unnest(coalesce(t.keyspaces, ARRAY[substring(t.key_template FROM '^[^:]*')])) k;
+	PERFORM pg_notify('segar_changes', '');
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION segar.log_lost() IS 'trigger: tells that the log itself was truncated';
+CREATE OR REPLACE TRIGGER zz_segar_lost AFTER TRUNCATE ON segar.changes
+	FOR EACH STATEMENT EXECUTE FUNCTION segar.log_lost();
+
 -- Gives `relation` the triggers that log its changes; nothing to do costs no lock.
 CREATE OR REPLACE FUNCTION segar.add_change_log(relation regclass) RETURNS void
 LANGUAGE plpgsql

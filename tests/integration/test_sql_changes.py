@@ -3,6 +3,7 @@ import contextlib
 import io
 import threading
 
+import psycopg2
 import psycopg2.errors as errors
 import pytest
 
@@ -211,6 +212,49 @@ def test_tracking_again_mends_what_was_taken_away(items, damage):
     run(items, "UPDATE items SET owner = 'x' WHERE id = 1")
     run(items, "TRUNCATE items")
     assert log(items) == [("U", "item:1"), ("T", "item")]
+
+
+@pytest.mark.parametrize("table", ["items", "others"])
+def test_what_two_sessions_track_at_once_is_logged(installed, items, table):
+    """The one is tracked already, the other is not."""
+    run(items, "CREATE TABLE others (id bigint, owner text)")
+    failures = []
+
+    def track():
+        try:
+            installed.sql(f"SELECT segar.track('{table}', 'second:{{id}}')", user="dba")
+        except psycopg2.Error as error:
+            failures.append(error)
+
+    with contextlib.closing(installed.connect("dba", autocommit=False)) as first:
+        run(first, f"SELECT segar.track('{table}', 'first:{{id}}')")
+        second = threading.Thread(target=track)
+        second.start()
+        wait_until(lambda: installed.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] > 0)
+        first.commit()
+        second.join()
+    assert not failures
+    run(items, f"INSERT INTO {table} (id) VALUES (7)")
+    assert {("I", "first:7"), ("I", "second:7")} <= set(log(items))
+
+
+@pytest.mark.parametrize("call", ["track('items', 'second:{id}')", "untrack('items', 'item:{id}')", "untrack('items')",
+                                  "use_notify('items', false)"])
+def test_a_transaction_that_does_not_see_what_others_track_is_refused(installed, items, call):
+    with contextlib.closing(installed.connect("dba", autocommit=False)) as old:
+        run(old, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        run(old, "SELECT FROM segar.tracked")
+        run(items, "SELECT segar.track('items', 'first:{id}')")
+        with pytest.raises(errors.InvalidTransactionState, match="repeatable read"):
+            run(old, f"SELECT segar.{call}")
+
+
+def test_a_truncated_log_changes_all_that_is_tracked(items, listener):
+    run(items, "UPDATE items SET id = 7 WHERE id = 1")
+    run(items, "SELECT segar.track('items', 'owned:{owner}')")
+    run(items, "TRUNCATE segar.changes")
+    assert sorted(log(items)) == [("T", "item"), ("T", "owned")]
+    assert bells(listener, items) > 0
 
 
 def test_untrack_leaves_no_trigger_and_no_function(items):
