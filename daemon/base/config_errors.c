@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/log.h"
+
 void config_errors_init(struct config_errors *errors, const char *path)
 {
 	errors->path = path;
@@ -72,24 +74,26 @@ void config_warning(struct config_errors *errors, struct config_place place, con
 	va_end(args);
 }
 
-static void findings_print(const struct config_findings *list, const char *path, const char *mark,
-			   const char *noun, FILE *out)
+static void findings_print(const struct config_findings *list, const char *path,
+			   const char *priority, const char *mark, const char *noun, FILE *out)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		const struct config_finding *finding = &list->items[i];
 		if (finding->place.line == 0)
-			fprintf(out, "%s: %s%s\n", path, mark, finding->text);
+			fprintf(out, "%s%s: %s%s\n", priority, path, mark, finding->text);
 		else
-			fprintf(out, "%s:%d:%d: %s%s\n", path, finding->place.line,
+			fprintf(out, "%s%s:%d:%d: %s%s\n", priority, path, finding->place.line,
 				finding->place.column, mark, finding->text);
 	}
 	if (list->more > 0)
-		fprintf(out, "%s: and %zu more %s%s\n", path, list->more, noun,
+		fprintf(out, "%s%s: and %zu more %s%s\n", priority, path, list->more, noun,
 			list->more == 1 ? "" : "s");
 }
 
 void config_errors_print(const struct config_errors *errors, FILE *out)
 {
-	findings_print(&errors->errors, errors->path, "", "error", out);
-	findings_print(&errors->warnings, errors->path, "warning: ", "warning", out);
+	const bool is_journal = log_is_journal(fileno(out));
+	findings_print(&errors->errors, errors->path, is_journal ? "<3>" : "", "", "error", out);
+	findings_print(&errors->warnings, errors->path, is_journal ? "<4>" : "",
+		       "warning: ", "warning", out);
 }

@@ -45,5 +45,6 @@ void config_error(struct config_errors *errors, struct config_place place, const
 void config_warning(struct config_errors *errors, struct config_place place, const char *format,
 		    ...) __attribute__((format(printf, 3, 4)));
 
-/* Writes "path:line:column: text" a line for each error, then the warnings (marked "warning:"). */
+/* Writes "path:line:column: text" a line for each error, then the warnings (marked "warning:"). To
+ * the journal, with their priorities. */
 void config_errors_print(const struct config_errors *errors, FILE *out);

@@ -41,15 +41,15 @@ static struct {
 	.rate = LOG_SITE_BURST,
 };
 
-/* Whether `st` is what systemd connected to the journal: it names device and inode. */
-static bool is_journal(const struct stat *st)
+bool log_is_journal(int fd)
 {
-	const char *stream = getenv("JOURNAL_STREAM");
+	const char *stream = getenv("JOURNAL_STREAM"); /* names device and inode */
+	struct stat st;
 	unsigned long long device;
 	unsigned long long inode;
 	if (!stream || sscanf(stream, "%llu:%llu", &device, &inode) != 2)
 		return false;
-	return device == st->st_dev && inode == st->st_ino;
+	return fstat(fd, &st) == 0 && device == st.st_dev && inode == st.st_ino;
 }
 
 void log_open(int fd, enum log_level level, enum log_format format)
@@ -62,7 +62,7 @@ void log_open(int fd, enum log_level level, enum log_format format)
 	the_log.format = format;
 	the_log.rate = LOG_SITE_BURST;
 	the_log.is_socket = is_known && S_ISSOCK(st.st_mode);
-	the_log.is_journal = is_known && is_journal(&st);
+	the_log.is_journal = log_is_journal(fd);
 	pthread_mutex_unlock(&the_log.lock);
 }
 

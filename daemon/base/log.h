@@ -119,6 +119,10 @@ int log_level_from_name(const char *name, size_t len);
  * thinks of is meant (XXH3 is no cryptographic hash). */
 void log_hide_keys(bool hidden, const char *salt);
 
+/* Whether it is what systemd connected to the journal, which takes "<3>" before a line for its
+ * priority. */
+bool log_is_journal(int fd);
+
 /* Whether events of that level are written. */
 bool log_enabled(enum log_level level);
 

@@ -253,7 +253,8 @@ def test_a_wrong_configuration_is_said_once(service):
     assert service.systemctl("start", check=False).returncode != 0
     assert service.state() == "failed"
     assert service.restarts() == 0
-    assert "segard.yaml:1:1: " in service.machine.log(UNIT)
+    said = service.machine.run("journalctl", "--no-pager", "-o", "cat", "-u", UNIT, "-p", "3..3").stdout
+    assert re.search(r"^/etc/segar/segard.yaml:1:1: ", said, re.M), said
 
 
 def test_another_socket_than_systemds_is_refused(service, origin):
