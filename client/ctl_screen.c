@@ -118,6 +118,13 @@ static void size_of_terminal(int *ret_rows, int *ret_columns)
 	*ret_columns = known ? size.ws_col : COLUMNS_USUAL;
 }
 
+uint32_t screen_rows(void)
+{
+	int rows, columns;
+	size_of_terminal(&rows, &columns);
+	return (uint32_t)rows;
+}
+
 /* The length of what fits into so many columns; in UTF-8, each character is taken for one wide. */
 static size_t cut(const char *line, size_t len, int columns)
 {

@@ -20,6 +20,9 @@ void screen_close(void);
 /* Waits; less if the terminal's size changes. False: enough was seen. */
 bool screen_wait(int64_t ms);
 
+/* How many lines fit. */
+uint32_t screen_rows(void);
+
 /* Where the next picture is written, or NULL without memory; screen_end shows it, and frees it. */
 FILE *screen_begin(void);
 void screen_end(FILE *out);

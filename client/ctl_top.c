@@ -13,11 +13,12 @@
 #include "proto/reader.h"
 
 enum {
-	KEYSPACES_SHOWN = 256,
-	KEYS_SHOWN = 10,    /* if the command line does not say */
-	INTERVAL_MS = 2000, /* between two looks of the screen */
-	ONCE_MS = 1000,     /* and of --once */
-	BAR = 20,           /* characters */
+	KEYSPACES_MOST = 1024, /* of a daemon */
+	KEYS_SHOWN = 10,       /* if the command line does not say */
+	INTERVAL_MS = 2000,    /* between two looks of the screen */
+	ONCE_MS = 1000,        /* and of --once */
+	BAR = 20,              /* characters */
+	ROWS_FIXED = 10,       /* of a screen: all but the lists' items */
 	NAME_MOST = 32,
 };
 
@@ -37,6 +38,7 @@ enum {
 
 struct look_keyspace {
 	struct wire_span name;
+	int64_t asked; /* since the look before; for sort_keyspaces() */
 #define X(name) int64_t name;
 	COLUMN_MAP(X)
 #undef X
@@ -46,7 +48,7 @@ struct look_keyspace {
 struct look {
 	segar_reply *top, *stats;
 	int64_t at_us;
-	struct look_keyspace keyspaces[KEYSPACES_SHOWN];
+	struct look_keyspace keyspaces[KEYSPACES_MOST];
 	uint32_t count;
 };
 
@@ -62,7 +64,7 @@ static int64_t now_us(void)
 static void take_keyspace(void *arg, struct wire_span item)
 {
 	struct look *look = arg;
-	if (look->count == KEYSPACES_SHOWN)
+	if (look->count == KEYSPACES_MOST)
 		return;
 	struct look_keyspace *keyspace = &look->keyspaces[look->count++];
 	keyspace->name = ctl_text(item, "name");
@@ -182,9 +184,18 @@ static void put_head(FILE *out, const struct look *before, const struct look *no
 		ctl_number(stats, "queued"));
 }
 
+struct key_list {
+	FILE *out;
+	uint32_t left; /* so many more are shown */
+};
+
 static void put_key(void *arg, struct wire_span item)
 {
-	FILE *out = arg;
+	struct key_list *list = arg;
+	FILE *out = list->out;
+	if (list->left == 0)
+		return;
+	list->left--;
 	struct wire_span near = ctl_text(item, "near");
 	fprintf(out, "%9.1f ", ctl_number(item, "rate"));
 	put_time(out, 8, ctl_number(item, "build_us"));
@@ -196,14 +207,67 @@ static void put_key(void *arg, struct wire_span item)
 	fputc('\n', out);
 }
 
-static void put_keys(FILE *out, const struct look *look, const char *title, const char *name)
+static void put_keys(FILE *out, const struct look *look, const char *title, const char *name,
+		     uint32_t most)
 {
+	struct key_list list = { out, most };
 	fprintf(out, "\n%s\n   gets/s    build     load  near        age  key\n", title);
-	ctl_each(ctl_encoded(look->top), name, put_key, out);
+	ctl_each(ctl_encoded(look->top), name, put_key, &list);
 }
 
-static void put_all(FILE *out, const struct look *before, const struct look *now)
+/* ---- what fits ----------------------------------------------------------------------------- */
+
+static int compare_asked(const void *a, const void *b)
 {
+	const struct look_keyspace *one = a, *other = b;
+	if (one->asked != other->asked)
+		return one->asked < other->asked ? 1 : -1;
+	size_t len = one->name.len < other->name.len ? one->name.len : other->name.len;
+	int order = memcmp(one->name.data, other->name.data, len);
+	return order ? order
+		     : (one->name.len > other->name.len) - (one->name.len < other->name.len);
+}
+
+/* How much of each list is shown. */
+struct share {
+	uint32_t keyspaces, keys;
+};
+
+/* Each list has a third of the rows, and what the others leave of theirs. */
+static struct share share_of(uint32_t rows, uint32_t keyspaces, uint32_t keys)
+{
+	uint32_t room = rows > ROWS_FIXED ? rows - ROWS_FIXED : 0;
+	uint32_t left = room > 2 * keys ? room - 2 * keys : 0;
+	struct share share = { .keyspaces = left > room / 3 ? left : room / 3 };
+	if (share.keyspaces >= keyspaces)
+		share.keyspaces = keyspaces;
+	else if (share.keyspaces > 0)
+		share.keyspaces--; /* a row says that there are more */
+	room -= share.keyspaces + (share.keyspaces < keyspaces && room > 0);
+	share.keys = room / 2 < keys ? room / 2 : keys;
+	return share;
+}
+
+/* By what they were asked for since `before`, the most first. */
+static void sort_keyspaces(struct look *now, const struct look *before)
+{
+	for (uint32_t i = 0; i < now->count; i++) {
+		struct look_keyspace *each = &now->keyspaces[i];
+		const struct look_keyspace *was = find_keyspace(before, each->name);
+		each->asked = was && each->gets >= was->gets ? each->gets - was->gets : each->gets;
+	}
+	qsort(now->keyspaces, now->count, sizeof(now->keyspaces[0]), compare_asked);
+}
+
+/* `rows`: of a screen that it is to fit; 0: it is no screen. */
+static void put_all(FILE *out, const struct look *before, struct look *now, uint32_t keys,
+		    uint32_t rows)
+{
+	struct share share = { now->count, keys };
+	if (rows > 0) {
+		sort_keyspaces(now, before);
+		share = share_of(rows, now->count, keys);
+	}
 	double seconds = (double)(now->at_us - before->at_us) / 1e6;
 	if (seconds <= 0)
 		seconds = 1;
@@ -212,11 +276,15 @@ static void put_all(FILE *out, const struct look *before, const struct look *now
 		"\n%-*s    gets/s    near  store origin  stale errors builds/s    build    stale "
 		"waiting  entries\n",
 		NAME_MOST, "keyspace");
-	for (uint32_t i = 0; i < now->count; i++)
+	for (uint32_t i = 0; i < share.keyspaces; i++)
 		put_keyspace(out, &now->keyspaces[i], find_keyspace(before, now->keyspaces[i].name),
 			     seconds);
-	put_keys(out, now, "asked for most", "hot");
-	put_keys(out, now, "would cost most: gets/s x build, as builds at once", "costly");
+	if (share.keyspaces < now->count)
+		fprintf(out, "and %" PRIu32 " that are asked for less\n",
+			now->count - share.keyspaces);
+	put_keys(out, now, "asked for most", "hot", share.keys);
+	put_keys(out, now, "would cost most: gets/s x build, as builds at once", "costly",
+		 share.keys);
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
@@ -240,7 +308,7 @@ static enum ctl_exit show_once(struct ctl *ctl, uint32_t keys, struct look *befo
 	if (ctl->json)
 		ctl_print_json(stdout, ctl_encoded(before->top));
 	else
-		put_all(stdout, before, now);
+		put_all(stdout, before, now, keys, 0);
 	return CTL_VALUE;
 }
 
@@ -261,7 +329,7 @@ static enum ctl_exit show_screen(struct ctl *ctl, uint32_t keys, struct look *be
 		FILE *out = screen_begin();
 		if (!out)
 			break;
-		put_all(out, before, now);
+		put_all(out, before, now, keys, screen_rows());
 		screen_end(out);
 		look_close(before);
 		*before = *now;

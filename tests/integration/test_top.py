@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -162,4 +163,22 @@ def test_a_terminal_that_knows_no_commands_gets_none(segard):
     terminal = Terminal(segard, 16, 60, "dumb")
     wait_until(lambda: terminal.shows("would cost most"), what="a picture")
     assert terminal.process.wait(10) == 0 and "\x1b" not in terminal.seen
+    os.close(terminal.outer)
+
+
+def test_each_list_has_its_part_of_a_screen(make_segard, origin):
+    segard = make_segard(origin, keyspaces={f"k{i}": {"query": "SELECT 1 AS value"} for i in range(40)}).start()
+    client = segard.client()
+    wait_until(lambda: ask_all(client), what="the hot keys to be known")
+    terminal = Terminal(segard, 24, 120)
+
+    def picture():
+        client.get("k39")
+        terminal.shows("")
+        return "\n".join(terminal.last_picture())
+
+    wait_until(lambda: re.search(r"^keyspace .*\nk39 (.*\n)*and \d\d that are asked for less\n(.*\n)*asked for most\n"
+                                 r".*\n.*item:(.*\n)*would cost most.*\n.*\n.*item:", picture(), re.M), what="all of it")
+    os.write(terminal.outer, b"q")
+    assert terminal.process.wait(10) == 0
     os.close(terminal.outer)
