@@ -148,20 +148,14 @@ static bool is_fresh_there(struct pump *pump, struct look *look, int64_t now_us)
 	return !op->entry.changed && entry_phase(&op->entry, now_us) == ENTRY_FRESH;
 }
 
-static bool is_fresh_here(struct pump *pump, const struct look *look, int64_t now_us)
-{
-	const struct near_entry *ne = engine_near(pump->engine, &look->key);
-	return ne && ne->generation == look->key.keyspace->generation &&
-	       entry_phase(&ne->entry, now_us) == ENTRY_FRESH;
-}
-
 static enum look_outcome outcome_of(struct pump *pump, struct look *look)
 {
 	struct store_op *op = &look->op;
 	int64_t now_us = pump_now(pump);
 	if (op->outcome != STORE_DONE || op->away)
 		return LOOK_AWAY;
-	if (look->alone ? is_fresh_here(pump, look, now_us) : is_fresh_there(pump, look, now_us))
+	if (look->alone ? warming_is_fresh_here(pump->engine, &look->key, now_us)
+			: is_fresh_there(pump, look, now_us))
 		return LOOK_FRESH;
 	if (!op->has_failure)
 		return LOOK_MISSING;

@@ -76,7 +76,7 @@ static void on_warmed(struct warming *warming)
 
 /* Whether the item's key may go with the statement, which it then does. */
 static bool take_along(struct warmer_statement *statement, struct warm_chunk *chunk, uint32_t index,
-		       uint32_t *seats)
+		       uint32_t *seats, int64_t now_us)
 {
 	struct warming *warming = &statement->warming;
 	struct key key;
@@ -90,22 +90,26 @@ static bool take_along(struct warmer_statement *statement, struct warm_chunk *ch
 	else if (warming->keys[0].key.keyspace != key.keyspace)
 		return false;
 	for (uint32_t i = 0; i < warming->count; i++)
-		if (warming->keys[i].key.hash == key.hash)
-			return false; /* it is there twice: the next look will find it */
+		if (warming->keys[i].key.hash == key.hash) {
+			/* It is there twice: the next look will find it. */
+			warm_item_rest(chunk, index,
+				       now_us + warmer_jittered(chunk->job->warmer, REST_US));
+			return false;
+		}
 	warming->keys[warming->count] = (struct warming_key){ .key = key };
 	statement->places[warming->count++] = (struct warm_place){ chunk, index };
 	return true;
 }
 
 /* The keys that are to be built, as many as go together. */
-static uint32_t gather(struct warmer_job *job, struct warmer_statement *statement)
+static uint32_t gather(struct warmer_job *job, struct warmer_statement *statement, int64_t now_us)
 {
 	uint32_t seats = BATCH_KEYS_MAX;
 	list_foreach (&job->chunks, node) {
 		struct warm_chunk *chunk = container_of(node, struct warm_chunk, node);
 		for (uint32_t i = 0; i < chunk->count && !chunk->given_up; i++) {
 			if (chunk->items[i].state == ITEM_TO_BUILD)
-				take_along(statement, chunk, i, &seats);
+				take_along(statement, chunk, i, &seats, now_us);
 			if (statement->warming.count == seats)
 				return seats;
 		}
@@ -113,14 +117,13 @@ static uint32_t gather(struct warmer_job *job, struct warmer_statement *statemen
 	return seats;
 }
 
-/* Whether more keys of the job may be found missing soon: a statement waits for them to be full. */
+/* Whether more keys of the job may be found missing soon: a statement waits for them to be full.
+   Where there are keys enough, of several keyspaces, no more are claimed. */
 static bool has_more_to_come(const struct warmer_job *job)
 {
 	bool claims = !job->over && (job->calling || job->misses == 0);
-	uint32_t chunks = 0;
 	list_foreach (&job->chunks, node) {
 		const struct warm_chunk *chunk = container_of(node, struct warm_chunk, node);
-		chunks += !chunk->given_up;
 		if (chunk->given_up)
 			continue;
 		if (chunk->to_look > 0)
@@ -129,16 +132,16 @@ static bool has_more_to_come(const struct warmer_job *job)
 			if (chunk->items[i].state == ITEM_LOOKING)
 				return true;
 	}
-	return claims && chunks < WARMER_CHUNKS_MAX;
+	return claims && warmer_job_wants(job, INT64_MAX);
 }
 
-static bool build_one(struct warmer *warmer, struct warmer_job *job)
+static bool build_one(struct warmer *warmer, struct warmer_job *job, int64_t now_us)
 {
 	struct warmer_statement *statement = mem_zalloc(sizeof(*statement));
 	if (!statement)
 		return false;
 	struct warming *warming = &statement->warming;
-	uint32_t seats = gather(job, statement);
+	uint32_t seats = gather(job, statement, now_us);
 	if (warming->count == 0 || (warming->count < seats && has_more_to_come(job))) {
 		mem_free(statement);
 		return false;
@@ -146,6 +149,7 @@ static bool build_one(struct warmer *warmer, struct warmer_job *job)
 	statement->warmer = warmer;
 	statement->job = job;
 	warming->pace = (struct pace){ job->job.id, job->job.interval_us };
+	warming->alone = warmer->options.alone;
 	warming->done = on_warmed;
 	for (uint32_t i = 0; i < warming->count; i++) {
 		warm_item_move(statement->places[i].chunk, statement->places[i].item,
@@ -165,5 +169,5 @@ void warmer_build(struct warmer_job *job, int64_t now_us)
 		warmer->asking = NULL;
 	if (!warmer->asking && now_us >= job->ask_us &&
 	    warm_pace_admits(&warmer->pace, warmer->statements, now_us))
-		build_one(warmer, job);
+		build_one(warmer, job, now_us);
 }

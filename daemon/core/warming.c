@@ -33,6 +33,13 @@ static void put_off(struct engine *engine, struct warming *warming, int64_t retr
 	settle(engine, warming);
 }
 
+bool warming_is_fresh_here(struct engine *engine, const struct key *key, int64_t now_us)
+{
+	const struct near_entry *ne = engine_near(engine, key);
+	return ne && ne->generation == key->keyspace->generation &&
+	       entry_phase(&ne->entry, now_us) == ENTRY_FRESH;
+}
+
 /* ---- asking ------------------------------------------------------------------------------ */
 
 /* 0: it may ask. */
@@ -117,7 +124,8 @@ static void start_next(struct engine *engine, struct warming *warming, int64_t n
 	uint32_t index = warming->next++;
 	const struct key *key = &warming->keys[index].key;
 	struct flight *flight = NULL;
-	if (!engine->stopping && !engine_flight(engine, key))
+	bool fresh = warming->alone && warming_is_fresh_here(engine, key, now_us);
+	if (!fresh && !engine->stopping && !engine_flight(engine, key))
 		flight = course_start(engine, key, PRIORITY_WARM, 0, now_us, effects);
 	if (flight) {
 		flight->cause = CAUSE_WARM;
@@ -126,7 +134,7 @@ static void start_next(struct engine *engine, struct warming *warming, int64_t n
 		flight->warming_boards = true;
 		return;
 	}
-	warming->keys[index].result = WARM_AGAIN;
+	warming->keys[index].result = fresh ? WARM_FRESH : WARM_AGAIN;
 	warming->arriving--;
 	warming->left--;
 }

@@ -47,6 +47,7 @@ struct warming {
 	struct warming_key keys[BATCH_KEYS_MAX];
 	uint32_t count; /* 1 where the keyspace has no batches */
 	struct pace pace;
+	bool alone; /* no store knows what has been built since the look: the near cache does */
 	void (*done)(struct warming *warming); /* pump_warm: once, later */
 
 	/* What came of it. */
@@ -63,6 +64,9 @@ struct warming {
 	int64_t began_us;
 	struct pump *pump; /* borrowed; the pump's own */
 };
+
+/* Whether the key's value is near, and fresh. */
+bool warming_is_fresh_here(struct engine *engine, const struct key *key, int64_t now_us);
 
 void warming_start(struct engine *engine, struct warming *warming, int64_t now_us);
 

@@ -99,6 +99,29 @@ def test_without_batches_it_takes_a_statement_a_key(origin, make_segard, tmp_pat
     assert origin.builds("statement") == 128
 
 
+def test_a_plan_of_several_keyspaces_comes_to_its_end(origin, make_segard, tmp_path):
+    """None of which has keys enough for a full statement at times, all together more than that."""
+    segard = make_segard(origin, keyspaces={name: MANY["many"] for name in "abc"}, state_dir=str(tmp_path), warm=[
+        {"name": "deploy", "query": "SELECT chr(97 + i % 3) || ':' || 1001 + i / 3 FROM generate_series(0, 1535) i"}]).start()
+    client = segard.client()
+    warm(client, plan="deploy")
+    reply = done(client)
+    assert (reply["state"], reply["built"], reply["failed"]) == ("done", 1536, 0)
+    assert len(built(origin)) == 1536
+    assert origin.builds("statement") <= 1536 / 256 * 6
+
+
+def test_alone_it_leaves_out_what_has_been_asked_for_since(origin, make_segard, tmp_path):
+    segard = make_segard(origin, keyspaces=MANY, **plans(512, tmp_path, rate="2/s")).start()
+    client = segard.client()
+    warm(client, plan="deploy")
+    segard.wait_stats(warm_looks=512)
+    for key in range(1512, 1450, -1):
+        client.call("get", f"many:{key}", {})
+    all_are_warm(done(client), 512)
+    assert built(origin) == list(range(1001, 1513))
+
+
 def test_what_is_fresh_is_left_in_the_store(origin, make_hosts):
     fleet = make_hosts(origin, 2, **plan_of(500))
     client = fleet[0].client()

@@ -125,6 +125,8 @@ static void do_call(struct job_call *call)
 	cr_assert_eq(call->outcome, JOB_OK);
 }
 
+static int times = 1; /* each key is there */
+
 /* Feeds the keys k<from> and on, in chunks of so many. */
 static void feed(int from, int count, int each, bool last)
 {
@@ -143,7 +145,7 @@ static void feed(int from, int count, int each, bool last)
 					 .ahead_max = JOB_AHEAD_MAX };
 		for (int i = at; i < at + each && i < from + count; i++) {
 			char key[32];
-			int len = snprintf(key, sizeof(key), "k:k%d", i);
+			int len = snprintf(key, sizeof(key), "k:k%d", i / times);
 			call.len += (uint32_t)chunk_put(bytes + call.len, sizeof(bytes) - call.len,
 							key, (uint32_t)len);
 			call.keys++;
@@ -192,6 +194,17 @@ Test(warmer, a_thousand_keys_are_as_few_statements_as_can_be)
 	cr_assert_eq(world.keys, 1000);
 	cr_assert_eq(world.builds, 16, "builds=%d", world.builds);
 	cr_assert_eq(warmer.counters.statements, 16);
+}
+
+Test(warmer, keys_that_are_there_thrice_are_built_once)
+{
+	times = 3;
+	open_job(0, "plan 2");
+	feed(0, 900, 256, true);
+	run(10 * SECOND);
+	times = 1;
+	ASSERT_JOB("done", 600, 300, 0);
+	cr_assert_eq(world.keys, 300);
 }
 
 Test(warmer, what_is_fresh_costs_a_look_and_no_statement)
