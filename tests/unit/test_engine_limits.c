@@ -57,6 +57,28 @@ Test(engine_limits, after_a_pause_a_permit_whose_moment_is_over_is_not_used)
 	world_close(&world);
 }
 
+Test(engine_limits, who_has_lost_the_lease_while_waiting_asks_for_it_anew)
+{
+	world_defaults(&world);
+	world.store_limits.budget_per_s = 1;
+	world.policy.wait_us = 10 * SECOND;
+	world_open(&world);
+	world.holds_renewals = true;
+	ask_key(0, 0);
+	ask_key(1, 1);
+	world_run(&world, SECOND);
+	cr_assert_eq(world.builds, 1);
+	cr_assert_eq(world.renewals, 1, "who waits renews");
+	world.renewal->outcome = STORE_REFUSED;
+	world.renewal->done(world.renewal);
+	world.holds_renewals = false;
+	world_run(&world, 9 * SECOND);
+	cr_assert_eq(clients[1].answer.status, STATUS_OK);
+	cr_assert_eq(world.engine->counters.leases_lost, 1);
+	cr_assert_eq(world.engine->counters.leases_asked, 3, "built without a lease");
+	world_close(&world);
+}
+
 enum { CROWD = 8 };
 
 /* Of so many clients from `first` on, for the one key. */
