@@ -50,3 +50,8 @@ def test_prometheus_takes_its_configuration(tmp_path):
     shutil.copy(ROOT / "docs" / "prometheus" / "segar.rules.yaml", tmp_path)
     checked = subprocess.run(["promtool", "check", "config", tmp_path / "prometheus.yml"], text=True, capture_output=True)
     assert checked.returncode == 0 and re.search(r"\d\d rules found", checked.stdout), checked.stdout + checked.stderr
+
+
+def test_the_documentation_is_installed_whole():
+    installed = (ROOT / "meson.build").read_text()
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"'docs/{page.name}'" not in installed] == []
