@@ -262,7 +262,7 @@ static const struct field warm_fields[] = {
 	TEXT("keyspace", warm_policy, keyspace, RANGE(1, KEYSPACE_NAME_MAX),
 	     FORM("the name of a keyspace"),
 	     HELP("A keyspace, instead of either: its keys that are asked for most, as far as the "
-		  "daemon that is asked knows (`limits.hot_keys`).")),
+		  "daemon that is asked knows (`near.hot`).")),
 	RATE("rate", warm_policy, rate_per_s,
 	     RANGE(UNITS_RATE_ONE / 60, 100000 * (int64_t)UNITS_RATE_ONE),
 	     HELP("How many of its statements may start, over the whole fleet; a batch is one. "

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <libpq-fe.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "origin/trouble.h"
 #include "proto/key.h"
 
-enum { LINE_BYTES_MAX = 3 * KEY_TEXT_MAX, BAD_KEY_MAX = 200 };
+enum { LINE_BYTES_MAX = 3 * KEY_TEXT_MAX, BAD_KEY_MAX = 200, HEED_MS = 100 };
 
 /* The thread's. Not from base/mem.h, whose counter is the loop's alone. */
 struct work {
@@ -129,6 +130,18 @@ static void cancel(PGconn *pg)
 	}
 }
 
+/* Waits for the next result, however long the query takes to its first row, and heeds that it is
+   unwanted meanwhile. NULL: there is none. */
+static PGresult *next_result(struct work *work, PGconn *pg)
+{
+	while (goes_on(work) && PQisBusy(pg)) {
+		struct pollfd input = { .fd = PQsocket(pg), .events = POLLIN };
+		if (poll(&input, 1, HEED_MS) != 0 && !PQconsumeInput(pg))
+			break;
+	}
+	return goes_on(work) ? PQgetResult(pg) : NULL;
+}
+
 static void run_query(struct work *work, PGconn *pg)
 {
 	char limit[64];
@@ -140,7 +153,7 @@ static void run_query(struct work *work, PGconn *pg)
 		fail(work, "the plan's query", PQerrorMessage(pg));
 		return;
 	}
-	while (goes_on(work) && (result = PQgetResult(pg))) {
+	while ((result = next_result(work, pg))) {
 		take_rows(work, result);
 		PQclear(result);
 	}

@@ -256,6 +256,25 @@ def test_keys_that_nobody_knows_any_more_are_an_answer(origin, make_hosts):
         wait_until(is_forgotten, what="it to be given up")
 
 
+def test_a_cancelled_plans_query_ends(origin, make_segard, tmp_path):
+    """Though it has no row yet; so that cancelled ones don't keep the next from being run."""
+    segard = make_segard(origin, keyspaces=MANY, state_dir=str(tmp_path), warm=[
+        {"name": "deploy", "query": "SELECT 'many:1' FROM pg_sleep(600)"}]).start()
+    client = segard.client()
+
+    def queries():
+        ((count,),) = origin.sql("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT .many:1. FROM pg_sleep' "
+                                 "AND state = 'active'")
+        return count
+
+    for _ in range(5):
+        warm(client, plan="deploy")
+        wait_until(lambda: queries() == 1, what="the query")
+        client.call("warm_cancel", "deploy")
+        wait_until(lambda: queries() == 0, what="the query to end")
+    wait_until(lambda: not list(tmp_path.glob("warm-*")), what="the spool to go")
+
+
 def test_keys_by_name(origin, make_segard):
     segard = make_segard(origin, keyspaces=MANY).start()
     client = segard.client()
