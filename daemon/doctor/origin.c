@@ -1,8 +1,11 @@
 /* PostgreSQL: whether it can be reached, what its role may do, the queries, the log of changes. */
 #include <libpq-fe.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 
 #include "doctor/doctor.h"
 #include "origin/dsn.h"
@@ -42,10 +45,35 @@ static PGconn *open_it(const char *dsn, const char *check, struct doctor_report 
 	return NULL;
 }
 
+static int64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The result of what was sent. A server that hangs can't keep to its own timeouts: its connection
+ * is cut then, and what follows on it fails at once. */
+static PGresult *await(PGconn *pg, int sent)
+{
+	int64_t end_ms = now_ms() + DOCTOR_WAIT_S * 1000 + 500, left_ms;
+	while (sent && PQisBusy(pg) && (left_ms = end_ms - now_ms()) > 0) {
+		struct pollfd socket = { .fd = PQsocket(pg), .events = POLLIN };
+		if (poll(&socket, 1, (int)left_ms) > 0 && !PQconsumeInput(pg))
+			break;
+	}
+	if (sent && PQstatus(pg) == CONNECTION_OK && PQisBusy(pg))
+		shutdown(PQsocket(pg), SHUT_RDWR);
+	PGresult *result = PQgetResult(pg), *more;
+	while ((more = PQgetResult(pg)))
+		PQclear(more);
+	return result;
+}
+
 /* The one row, or NULL: it is added why not. */
 static PGresult *ask(PGconn *pg, const char *sql, const char *check, struct doctor_report *report)
 {
-	PGresult *result = PQexec(pg, sql);
+	PGresult *result = await(pg, PQsendQuery(pg, sql));
 	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
 		return result;
 	doctor_advise(doctor_add(report, DOCTOR_BAD, check, "%s", PQerrorMessage(pg)),
@@ -172,11 +200,11 @@ static void look_at_history(const PGresult *row, struct doctor_report *report)
 static bool prepares(PGconn *pg, const char *query, const char *check, const char *key,
 		     struct doctor_report *report)
 {
-	PGresult *result = PQprepare(pg, "", query, 0, NULL);
+	PGresult *result = await(pg, PQsendPrepare(pg, "", query, 0, NULL));
 	bool good = PQresultStatus(result) == PGRES_COMMAND_OK;
 	PQclear(result);
 	if (good) {
-		result = PQdescribePrepared(pg, "");
+		result = await(pg, PQsendDescribePrepared(pg, ""));
 		good = PQfnumber(result, "value") >= 0;
 		PQclear(result);
 		if (!good)
@@ -194,7 +222,7 @@ static bool prepares(PGconn *pg, const char *query, const char *check, const cha
 static void look_at_queries(PGconn *pg, const struct config *config, struct doctor_report *report)
 {
 	size_t good = 0;
-	for (size_t i = 0; i < config->keyspaces_count; i++) {
+	for (size_t i = 0; i < config->keyspaces_count && PQstatus(pg) == CONNECTION_OK; i++) {
 		const struct policy *policy = &config->keyspaces[i];
 		char check[DOCTOR_NAME_MAX];
 		snprintf(check, sizeof(check), "keyspace %s", policy->name);
@@ -277,7 +305,7 @@ static void look_at_tables(PGconn *pg, const struct policy *policy, struct docto
 		"SELECT count(*) FROM segar.tracked WHERE split_part(key_template, ':', 1) = $1 OR "
 		"$1 = ANY (keyspaces)";
 	const char *const params[] = { policy->name };
-	PGresult *row = PQexecParams(pg, sql, 1, NULL, params, NULL, NULL, 0);
+	PGresult *row = await(pg, PQsendQueryParams(pg, sql, 1, NULL, params, NULL, NULL, 0));
 	char check[DOCTOR_NAME_MAX];
 	snprintf(check, sizeof(check), "keyspace %s", policy->name);
 	if (PQresultStatus(row) == PGRES_TUPLES_OK && strcmp(PQgetvalue(row, 0, 0), "0") == 0)

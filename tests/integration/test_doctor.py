@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from harness.postgres import run
 from harness.segard import BUILD
 from harness.wait import wait_until
 from test_changes import FOLLOW, track
@@ -302,3 +303,22 @@ def test_it_ends_with_the_daemon(origin, make_segard):
     rewrite(segard, lambda config: config["origin"].update(dsn="host=192.0.2.1 connect_timeout=60"))
     segard.client().send("doctor")
     segard.stop()
+
+
+def test_an_origin_that_hangs_holds_up_nobody(own_origin, make_segard):
+    segard = make_segard(own_origin, keyspaces={"held": {"query": "SELECT value FROM held WHERE id = $1"}})
+    own_origin.sql("CREATE TABLE held (id int, value text)")
+    own_origin.sql("GRANT SELECT ON held TO segard")
+    segard.start()
+    with contextlib.closing(own_origin.connect(autocommit=False)) as other:
+        run(other, "LOCK TABLE held")
+        client = segard.client()
+        asked = client.send("doctor")
+        wait_until(lambda: own_origin.sql("SELECT 1 FROM pg_stat_activity WHERE application_name = 'segard doctor'"
+                                          " AND wait_event_type = 'Lock'"), what="doctor to prepare the query")
+        own_origin.server.pause()
+        try:
+            found = {each["check"]: each["grade"] for each in client.receive(asked, 20)}
+        finally:
+            own_origin.server.resume()
+    assert found["keyspace held"] == "bad" and "store.url" in found
