@@ -21,6 +21,13 @@ static void load(struct engine *engine, struct flight *flight, bool whole, int64
 
 /* ---- start, load ------------------------------------------------------------------------- */
 
+static void postpone(struct engine *engine, struct flight *flight, int64_t until_us)
+{
+	flight_move(flight, FLIGHT_HELD);
+	flight->is_postponed = true;
+	heap_insert(&engine->timers, &flight->timer, until_us);
+}
+
 struct flight *course_start(struct engine *engine, const struct key *key, enum priority priority,
 			    int64_t delay_us, int64_t now_us, struct effects *effects)
 {
@@ -35,13 +42,10 @@ struct flight *course_start(struct engine *engine, const struct key *key, enum p
 	list_push_front(&engine->all, &flight->all);
 	engine->key_bytes += key->len;
 	table_insert(&engine->flights, &flight->node, key->hash);
-	if (delay_us > 0) {
-		flight_move(flight, FLIGHT_HELD);
-		flight->is_postponed = true;
-		heap_insert(&engine->timers, &flight->timer, now_us + delay_us);
-	} else {
+	if (delay_us > 0)
+		postpone(engine, flight, now_us + delay_us);
+	else
 		load(engine, flight, false, now_us, effects);
-	}
 	return flight;
 }
 
@@ -134,6 +138,11 @@ static void on_loaded(struct engine *engine, struct flight *flight, int64_t now_
 		leasing_ask(engine, flight, effects);
 		return;
 	case LOADING_BUILD:
+		if (now_us < flight->postponed_until_us && !flight_is_background(flight, now_us)) {
+			/* Else two hosts would have each other build without a pause. */
+			postpone(engine, flight, flight->postponed_until_us);
+			return;
+		}
 		if (leasing_is_in_vain(flight, now_us)) {
 			leasing_refuse_away(flight);
 			landing_finish(engine, flight, now_us, effects);
@@ -237,6 +246,8 @@ void course_on_told(struct engine *engine, struct flight *flight, int64_t now_us
 		    struct effects *effects)
 {
 	if (flight->state == FLIGHT_HELD) {
+		if (flight->is_postponed)
+			flight->postponed_until_us = flight->timer.at;
 		heap_remove(&engine->timers, &flight->timer);
 		course_on_timer(engine, flight, now_us, effects);
 	}
@@ -247,6 +258,7 @@ void course_hurry(struct engine *engine, struct flight *flight, int64_t now_us,
 {
 	if (flight->is_postponed)
 		course_on_told(engine, flight, now_us, effects);
+	flight->postponed_until_us = 0;
 }
 
 void course_on_timer(struct engine *engine, struct flight *flight, int64_t now_us,

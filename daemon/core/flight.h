@@ -96,6 +96,8 @@ struct flight {
 	bool stop;           /* the engine stops: take every early way out */
 	bool looks_only;     /* not to build, as long as nobody waits */
 	bool is_postponed;   /* HELD, since what its waiter asks for was not there lately */
+	/* … until then, also where it has looked meanwhile what another has brought; 0: not */
+	int64_t postponed_until_us;
 
 	/* Order against requests: numbers of the engine's one sequence; 0: not yet. */
 	uint64_t load_seq;   /* when the last load was sent */

@@ -239,3 +239,12 @@ def test_fences_go_on_after_the_store_lost_them(origin, make_fleet, loss):
                    f"round {number}".encode(), what="the later build")
         fences.append(first.call("inspect", "text:a")["near"]["fence"])
     assert fences == sorted(set(fences))
+
+
+def test_hosts_that_wait_for_a_version_do_not_have_each_other_build(origin, make_fleet):
+    """Each looks at what the other has built, and builds after 20, 80 and 320 ms itself."""
+    fleet = make_fleet(origin, 2)
+    clients = fleet.connections(2)
+    said = collect([(client, client.send("get", "item:1", {"min_version": 1000000, "wait_ms": 1000})) for client in clients])
+    assert all("no such version" in str(reply) for reply in said), said
+    assert origin.builds("item", 1) <= 2 * 4
