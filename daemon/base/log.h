@@ -34,7 +34,14 @@ enum {
 	LOG_RATE_MAX = 1000 * 1000, /* … log_set_rate() says another number, up to this */
 };
 
-enum log_field_type { LOG_FIELD_TEXT, LOG_FIELD_KEY, LOG_FIELD_INT, LOG_FIELD_UINT, LOG_FIELD_MS };
+enum log_field_type {
+	LOG_FIELD_TEXT,
+	LOG_FIELD_KEY,
+	LOG_FIELD_QUOTE,
+	LOG_FIELD_INT,
+	LOG_FIELD_UINT,
+	LOG_FIELD_MS
+};
 
 /* Made by the macros below; borrows its key and text for the call. */
 struct log_field {
@@ -62,6 +69,9 @@ static inline struct log_field log_field_text(const char *key, const char *text)
    number that stands for the rest. */
 #define LOG_KEY(name, value, size)                                                                 \
 	((struct log_field){ .key = name, .type = LOG_FIELD_KEY, .text = value, .len = size })
+/* Words of others that may quote a key's arguments: left out where keys are to be hidden. */
+#define LOG_QUOTE(name, value, size)                                                               \
+	((struct log_field){ .key = name, .type = LOG_FIELD_QUOTE, .text = value, .len = size })
 #define LOG_INT(name, value)                                                                       \
 	((struct log_field){ .key = name, .type = LOG_FIELD_INT, .number = value })
 #define LOG_UINT(name, value)                                                                      \

@@ -151,6 +151,8 @@ static void put_ms(struct line *line, int64_t us)
 		   (unsigned)(size % 1000));
 }
 
+static const char HIDDEN[] = "hidden";
+
 /* KEYSPACE:#NUMBER */
 static void put_hidden(struct line *line, const struct log_field *field, uint64_t salt)
 {
@@ -178,6 +180,13 @@ static void put_field(struct line *line, const struct log_field *field)
 	case LOG_FIELD_KEY:
 		if (line->hides_keys) {
 			put_hidden(line, field, line->salt);
+			return;
+		}
+		put_text(line, field->text, field->len);
+		return;
+	case LOG_FIELD_QUOTE:
+		if (line->hides_keys) {
+			put_text(line, HIDDEN, sizeof(HIDDEN) - 1);
 			return;
 		}
 		__attribute__((fallthrough));

@@ -202,11 +202,11 @@ static void pool_log_failure(const struct build *build)
 	if (build->outcome == BUILD_FAILED)
 		LOG_IF(true, LOG_LEVEL_WARNING, "build.failed",
 		       LOG_KEY("key", build->key.bytes, build->key.len),
-		       LOG_BYTES("why", text ? text->bytes : "", text ? text->len : 0));
+		       LOG_QUOTE("why", text ? text->bytes : "", text ? text->len : 0));
 	else if (build->outcome == BUILD_APART && text)
 		LOG_IF(true, LOG_LEVEL_WARNING, "batch.apart",
 		       LOG_KEY("key", build->key.bytes, build->key.len),
-		       LOG_BYTES("why", text->bytes, text->len));
+		       LOG_QUOTE("why", text->bytes, text->len));
 }
 
 static void pool_hand_back(struct pool *pool)

@@ -68,7 +68,7 @@ def test_keys_can_be_hidden_and_compared(origin, make_segard):
         segard = make_segard(origin, log={"level": "debug", "format": "json", "keys": "hashed", "salt": salt}).start()
         with segard.client() as client:
             client.get("text:geheim")
-            origin.behave("text", error="no luck")
+            origin.behave("text", error="no luck with geheim2")
             fails(client, "text:geheim2")
             origin.behave("text")
         [one, other] = wait_events(segard, "cache_regeneration", 2)
