@@ -66,7 +66,7 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	const struct policy *policy = flight->key.keyspace->policy;
 	keyspace_judge(flight->key.keyspace, entry,
 		       key_public_hash(flight->key.bytes, flight->key.len));
-	bool told = flight_is_told_of(flight, entry);
+	bool told = flight_is_told_of(flight, entry), keeps_own = false;
 	if (told)
 		entry_soft_expire(entry, now_us, policy->stale_us);
 	if (told && flight->hard_floor >= entry->fence)
@@ -85,12 +85,15 @@ static struct near_entry *take_entry(struct engine *engine, struct flight *fligh
 	} else if (!ne || entry_phase(&ne->entry, now_us) == ENTRY_DEAD ||
 		   entry_supersedes(entry, &ne->entry, policy->single_row)) {
 		ne = near_put(&engine->near, &flight->key, entry, now_us);
-	} else if (ne->trust != engine->trusts && !is_own(engine, ne)) {
+	} else if (is_own(engine, ne)) {
+		keeps_own = true; /* of which the store says nothing */
+	} else if (ne->trust != engine->trusts) {
 		/* Never stored, or lost: nobody vouches for what is here. */
 		entry_soft_expire(&ne->entry, now_us, policy->stale_us);
 	}
 	if (ne)
-		loading_confirm(engine, ne, calls_are_vouched(engine, flight, ne->entry.fence));
+		loading_confirm(engine, ne,
+				!keeps_own && calls_are_vouched(engine, flight, ne->entry.fence));
 	return ne;
 }
 

@@ -469,6 +469,25 @@ Test(loading, what_was_built_on_our_own_is_not_kept_from_a_store_that_is_back)
 	cr_assert_eq(world.builds, 2);
 }
 
+Test(loading, what_the_store_has_of_old_does_not_vouch_for_our_own)
+{
+	distrust();
+	world.away = true;
+	world_get(&world, &a, "a");
+	world_run(&world, SECOND);
+	ASSERT_VALUE(&a, "fresh", "v1");
+	world.away = false;
+	world_share(&world, "old", world.now_us - 5 * SECOND, 7);
+	trust();
+	world_get(&world, &b, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&b, "stale", "v1");
+	world_run(&world, SECOND);
+	world_get(&world, &again, "a");
+	world_run(&world, 0);
+	ASSERT_VALUE(&again, "fresh", "v2");
+}
+
 /* After the store's clock has gone back, and the claim is gone. */
 Test(loading, a_dead_entry_is_not_taken_for_another_of_its_fence)
 {
