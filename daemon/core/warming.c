@@ -43,14 +43,17 @@ bool warming_is_fresh_here(struct engine *engine, const struct key *key, int64_t
 /* ---- asking ------------------------------------------------------------------------------ */
 
 /* 0: it may ask. */
-static int64_t wait_for_room_us(const struct engine *engine)
+static int64_t wait_for_room_us(const struct engine *engine, int64_t now_us)
 {
-	if (engine->stopping || engine->away || engine->breaker.state != BREAKER_CLOSED)
+	const struct breaker *breaker = &engine->breaker;
+	bool may_probe = breaker->state == BREAKER_OPEN && now_us >= breaker->open_until_us;
+	if (engine->stopping || engine->away || (breaker->state != BREAKER_CLOSED && !may_probe))
 		return TROUBLE_AGAIN_US;
 	return engine->bulkhead.queued > 0 || engine->permits.waiting > 0 ? ROOM_AGAIN_US : 0;
 }
 
-static struct batch *open_batch(struct engine *engine, struct warming *warming)
+/* Where the origin was lost it is the probe, as nobody else may ask for anything. */
+static struct batch *open_batch(struct engine *engine, struct warming *warming, int64_t now_us)
 {
 	struct batch *batch = batch_create(warming->keys[0].key.keyspace, warming->count,
 					   PRIORITY_WARM, rng_next(&engine->rng));
@@ -64,6 +67,8 @@ static struct batch *open_batch(struct engine *engine, struct warming *warming)
 	list_push_back(&engine->batches, &batch->all);
 	batch->closed = true;
 	batch->warming = warming;
+	batch->is_probe = breaker_admits(&engine->breaker, now_us) &&
+			  engine->breaker.state == BREAKER_PROBING;
 	batch_move(batch, BATCH_GATHERING);
 	batch_move(batch, BATCH_PERMITTING);
 	permits_join(&engine->permits, &batch->link, PRIORITY_WARM);
@@ -72,7 +77,6 @@ static struct batch *open_batch(struct engine *engine, struct warming *warming)
 
 void warming_start(struct engine *engine, struct warming *warming, int64_t now_us)
 {
-	(void)now_us;
 	CHECK(warming->count > 0 && warming->count <= BATCH_KEYS_MAX);
 	list_node_init(&warming->node);
 	warming->batch = NULL;
@@ -82,9 +86,9 @@ void warming_start(struct engine *engine, struct warming *warming, int64_t now_u
 	warming->took_us = warming->began_us = 0;
 	for (uint32_t i = 0; i < warming->count; i++)
 		warming->keys[i].result = WARM_PENDING;
-	int64_t wait_us = wait_for_room_us(engine);
+	int64_t wait_us = wait_for_room_us(engine, now_us);
 	if (wait_us == 0) {
-		warming->batch = open_batch(engine, warming);
+		warming->batch = open_batch(engine, warming, now_us);
 		wait_us = ROOM_AGAIN_US;
 	}
 	if (!warming->batch)

@@ -380,3 +380,36 @@ Test(warming, a_look_with_the_store_away_says_nothing)
 	world.away = true;
 	cr_assert_eq(look_at("k:a", false), LOOK_AWAY);
 }
+
+static void lose_origin(void)
+{
+	world.script.outcome = BUILD_LOST;
+	world_get(&world, &herd[0], "x");
+	world_run(&world, 2 * SECOND);
+	cr_assert_eq(world.engine->breaker.state, BREAKER_OPEN);
+	world_run(&world, BREAKER_MOST_US);
+}
+
+Test(warming, where_nobody_asks_it_finds_that_the_origin_is_back)
+{
+	lose_origin();
+	world.script.outcome = BUILD_ROW;
+	warm(&first, 0, 4);
+	world_run(&world, SECOND);
+	cr_assert_eq(first.told, 1);
+	cr_assert_not(first.warming.later);
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(first.warming.keys[i].result, WARM_BUILT);
+	cr_assert_eq(world.engine->breaker.state, BREAKER_CLOSED);
+}
+
+Test(warming, and_that_it_is_not)
+{
+	lose_origin();
+	warm(&first, 0, 4);
+	warm(&second, 10, 4);
+	world_run(&world, SECOND);
+	cr_assert_eq(first.told + second.told, 2);
+	cr_assert(second.warming.later, "one probe at a time");
+	cr_assert_eq(world.engine->breaker.state, BREAKER_OPEN);
+}
