@@ -304,6 +304,13 @@ enum ctl_exit ctl_warm(struct ctl *ctl)
 	segar_reply *reply;
 	char *job;
 
+	if (ctl->args_count > 1 && !strchr(ctl->args[0], ':')) {
+		fprintf(stderr,
+			"segarctl: warm takes one plan, or keys: %s is no key, and %s comes after "
+			"it\n",
+			ctl->args[0], ctl->args[1]);
+		return CTL_USAGE;
+	}
 	wire_buf_init(&params, WIRE_REQUEST_MAX);
 	put_start(ctl, &params);
 	reply = segar_call(ctl->c, "warm", params.data, params.len, 1, &ctl->options);

@@ -209,6 +209,11 @@ void config_check_plan(const struct scope *scope, void *object)
 			break;
 		}
 	}
+	if (scope_good(scope, "name") && plan->name &&
+	    (strcmp(plan->name, "status") == 0 || strcmp(plan->name, "cancel") == 0))
+		scope_error(scope, "name",
+			    "\"%s\" is what segarctl warm %s does; expected another name",
+			    plan->name, plan->name);
 	static const char *const sources[] = { "query", "file", "keyspace" };
 	const char *source = NULL;
 	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {

@@ -404,6 +404,7 @@ def test_segarctl_waits_and_tells(origin, make_segard, tmp_path):
     assert segarctl(segard, "warm", "nothing", "--wait")[0] == 1
     assert segarctl(segard, "warm", "many:1", "many:2", "--wait")[0] == 0
     assert segarctl(segard, "warm", "deploy", "--fail-under", "99%")[0] == 2
+    assert segarctl(segard, "warm", "deploy", "many:1")[0] == 2
     assert json.loads(segarctl(segard, "--json", "warm", "status", "deploy")[1])["failed"] == 1
     assert segarctl(segard, "warm", "status")[:2] == (0, "(none)\n")
     assert segarctl(segard, "warm", "cancel", "deploy")[0] == 1

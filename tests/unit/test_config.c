@@ -581,6 +581,9 @@ Test(config, plans_of_warm_ups_are_checked)
 {
 	REFUSE({ GOOD "warm: [ { name: a, query: SELECT 1 } ]\n",
 		 "3:7: warm: has nowhere to keep the keys; expected state_dir besides" },
+	       { GOOD "state_dir: /\nwarm: [ { name: cancel, query: SELECT 1 } ]\n",
+		 "4:17: warm[0].name: \"cancel\" is what segarctl warm cancel does; expected "
+		 "another name" },
 	       { GOOD "state_dir: /\nwarm: [ { name: a } ]\n",
 		 "4:9: warm[0].query: is missing; expected query, file or keyspace, for the keys" },
 	       { GOOD "state_dir: /\nwarm: [ { name: a, query: SELECT 1, file: /a } ]\n",
