@@ -226,6 +226,18 @@ def test_a_redis_that_is_emptied_begins_a_warm_up_anew(origin, make_hosts, tmp_p
     wait_until(lambda: not list(tmp_path.glob("*/warm-*")), what="the spool to go")
 
 
+def test_it_goes_on_when_the_origin_is_back_though_nobody_else_asks(own_origin, make_hosts):
+    fleet = make_hosts(own_origin, 2, origin={"budget": "60/s"}, keyspaces={"many": {**MANY["many"], "error": "1s"}},
+                       **plan_of(1500, rate="8/s"))
+    waiting = waits(fleet[1], "deploy")
+    wait_until(lambda: own_origin.builds("statement") > 3, what="a part to be done")
+    own_origin.server.stop()
+    wait_until(lambda: all(fleet.stats("breaker")), what="the origin to be missed")
+    own_origin.server.start()
+    said = waiting.communicate(timeout=120)
+    assert waiting.returncode == 0, said
+
+
 def test_a_redis_that_is_emptied_while_the_spooler_dies(origin, make_hosts):
     spooler, other = fleet = make_hosts(origin, 2, origin={"budget": f"{BUDGET}/s"}, **plan_of(2000, rate=f"{RATE}/s"))
     warm(spooler.client(), plan="deploy")
