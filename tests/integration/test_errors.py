@@ -18,6 +18,7 @@ def test_all_waiters_of_a_failing_build_get_its_error(segard, origin):
     with origin.gate("item", error="the shelf fell over") as gate:
         requests = [(c, c.send("get", "item:1", {})) for c in clients]
         segard.wait_stats(waiters=200)
+        gate.wait_for(1)
         gate.open()
         replies = collect(requests)
     assert {type(r) for r in replies} == {Error}
