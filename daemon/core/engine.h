@@ -4,12 +4,13 @@
  * effects for the pump to carry out. Time never passes inside; randomness comes from a seed.
  * One engine a daemon, on the loop's thread.
  *
- *   engine.c    requests: looking up, joining a flight, deadlines, waking
+ *   lookup.c    what the near cache has to say
+ *   engine.c    requests: joining a flight, deadlines, the end
  *   course.c    flights: what each answer of the store and the origin leads to
  *     loading.c   what a load brings, against what is wanted
  *     boarding.c  flights on their batches, which go to the origin
- *     tenure.c    the lease and its renewals
- *     building.c  the permit, the build, and what came of it
+ *     leasing.c   the lease: asked for, given, held elsewhere; tenure.c: its renewals
+ *     building.c  the permit and the build; built.c: what came of it
  *     warming.c   statements of warm-ups, which take their permit first
  *     landing.c   the end: what the near cache keeps, and what it is counted as
  *   changing.c  changes of keys: what they do to the near cache and to flights

@@ -134,7 +134,7 @@ static bool take_near(struct flight *flight, const struct near_entry *ne, int64_
 }
 
 /* Of our own, where the store answers: served so while the store is known to give no leases. Then
-   one flight at a time asks for one, and for that alone. */
+   the key's next flight asks for one, and builds only if it gets it (loading_keeps_own). */
 static bool take_own(const struct engine *engine, struct flight *flight,
 		     const struct near_entry *ne, int64_t now_us)
 {

@@ -21,7 +21,7 @@
  *   80 ...  the value
  *
  * Another format is no entry: it will be built again and replaced. Moments are by the store's
- * clock; store/verbs.h translates them. Pure; any thread.
+ * clock; store/verbs.c translates them. Pure; any thread.
  */
 #pragma once
 

@@ -343,7 +343,7 @@ static bool is_being_built(const struct told *told)
 	return !last->over || last->ended_us >= told->at_us - SECOND;
 }
 
-/* A build failed, and is remembered: longer with each in a row (failure_length in building.c). */
+/* A build failed, and is remembered: longer with each in a row (failure_length in built.c). */
 static bool is_remembered(const struct told *told)
 {
 	const struct key_history *history = &told->judge->keys[told->key];
