@@ -2,7 +2,7 @@
  *
  * A config is made by config_load(), read by everyone, changed by nobody, and given back by its
  * owner with config_free(). What may be written is one table in config.c; docs/CONFIG.md is printed
- * from it. Keys of later versions are known and refused by name: what is accepted has its effect.
+ * from it. What is accepted has its effect; a key that is not known is refused by name.
  */
 #pragma once
 

@@ -287,27 +287,12 @@ static int field_read_words(struct scope *scope, size_t i, yaml_document_t *docu
 	return 0;
 }
 
-/* A key of a later version: only a value that asks for what this one does anyway may stand. */
-static void field_read_later(struct scope *scope, size_t i, const yaml_node_t *node)
-{
-	const struct field *field = &scope->schema->fields[i];
-	bool is_empty = node->type == YAML_SEQUENCE_NODE &&
-			node->data.sequence.items.top == node->data.sequence.items.start;
-	const char *text = is_empty                         ? "[]"
-			   : node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value
-							    : NULL;
-	for (const char *const *name = field->choices; name && *name; name++)
-		if (text && strcmp(*name, text) == 0)
-			return;
-	scope_error(scope, field->name, "is not yet supported in this version; %s", field->help);
-}
-
 static int field_read(struct scope *scope, size_t i, yaml_document_t *document,
 		      const yaml_node_t *node, void *object)
 {
 	const struct field *field = &scope->schema->fields[i];
-	bool is_part = field->type == FIELD_MAP || field->type == FIELD_LIST ||
-		       field->type == FIELD_WORDS || field->type == FIELD_LATER;
+	bool is_part =
+		field->type == FIELD_MAP || field->type == FIELD_LIST || field->type == FIELD_WORDS;
 	if (node)
 		scope->places[i] = place_of(node->start_mark);
 	if (node && is_part && node_is_null(node))
@@ -325,10 +310,6 @@ static int field_read(struct scope *scope, size_t i, yaml_document_t *document,
 		return field_read_list(scope, i, document, node, object);
 	if (field->type == FIELD_WORDS)
 		return field_read_words(scope, i, document, node, object);
-	if (field->type == FIELD_LATER) {
-		field_read_later(scope, i, node);
-		return 0;
-	}
 	return field_read_scalar(scope, i, node, object);
 }
 

@@ -39,7 +39,6 @@ enum field_type {
 	FIELD_MAP,      /* a struct with a schema of its own */
 	FIELD_LIST,     /* an owned array of such structs, and its size_t count */
 	FIELD_WORDS,    /* char **, owned, as its texts are; NULL ends it; NULL where not written */
-	FIELD_LATER,    /* nothing: a key that this version knows, but does not support */
 };
 
 /* Looks at a value that was written, and was read into `value`; false, with a scope_error(), if it
@@ -61,12 +60,11 @@ struct field {
 	int64_t min, max;   /* of a number in steps of its unit; TEXT, BYTES: of its length; LIST,
 			       WORDS: items */
 	const char *form;   /* TEXT, BYTES, WORDS: what is expected, in words */
-	const char *const *choices; /* CHOICE: the names, NULL last. LATER: values that do mean what
-				       this version does; NULL: none */
-	const char *zero_word;      /* of a number: a word that stands for 0; or NULL */
+	const char *const *choices;  /* CHOICE: the names, NULL last */
+	const char *zero_word;       /* of a number: a word that stands for 0; or NULL */
 	const struct schema *schema; /* MAP, LIST */
 	field_check_fn *check;       /* or NULL */
-	const char *help;            /* one or two sentences; LATER: "it will be ..." */
+	const char *help;            /* one or two sentences */
 };
 
 struct schema {
@@ -170,10 +168,6 @@ struct scope {
 	{                                                                                          \
 		.name = key, .type = FIELD_WORDS, .offset = SCHEMA_AT(object, member, char **),    \
 		__VA_ARGS__                                                                        \
-	}
-#define LATER(key, ...)                                                                            \
-	{                                                                                          \
-		.name = key, .type = FIELD_LATER, __VA_ARGS__                                      \
 	}
 
 #define REQUIRED             .required = true

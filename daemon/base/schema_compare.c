@@ -72,7 +72,6 @@ static bool same_field(const struct field *field, const void *a, const void *b)
 	case FIELD_LIST:
 		return same_list(field, a, b);
 	case FIELD_MAP:
-	case FIELD_LATER:
 		break;
 	}
 	return true;

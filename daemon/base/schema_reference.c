@@ -39,7 +39,7 @@ static void print_values(const struct schema *schema, bool is_live, FILE *out)
 	bool is_first = true;
 	for (size_t i = 0; i < schema->fields_count; i++) {
 		const struct field *field = &schema->fields[i];
-		if (is_part(field) || field->type == FIELD_LATER)
+		if (is_part(field))
 			continue;
 		if (is_first)
 			fputs("\n| key | value | default | change | meaning "
@@ -47,23 +47,6 @@ static void print_values(const struct schema *schema, bool is_live, FILE *out)
 			      out);
 		is_first = false;
 		print_field(field, is_live, out);
-	}
-}
-
-static void print_later(const struct schema *schema, FILE *out)
-{
-	bool is_first = true;
-	for (size_t i = 0; i < schema->fields_count; i++) {
-		const struct field *field = &schema->fields[i];
-		if (field->type != FIELD_LATER)
-			continue;
-		if (is_first)
-			fputs("\nNot yet in this version:\n\n", out);
-		is_first = false;
-		fprintf(out, "- `%s`: %s", field->name, field->help);
-		for (const char *const *name = field->choices; name && *name; name++)
-			fprintf(out, "%s `%s`", name == field->choices ? "; may be" : " or", *name);
-		fputs(".\n", out);
 	}
 }
 
@@ -84,7 +67,6 @@ static void print_parts(const struct schema *schema, const char *prefix, FILE *o
 			fprintf(out, " May be left out as a whole.");
 		fputc('\n', out);
 		print_values(field->schema, field->live, out);
-		print_later(field->schema, out);
 		snprintf(name + strlen(name), sizeof name - strlen(name), ".");
 		print_parts(field->schema, name, out);
 	}
@@ -94,5 +76,4 @@ void schema_print_reference(const struct schema *schema, FILE *out)
 {
 	print_values(schema, false, out);
 	print_parts(schema, "", out);
-	print_later(schema, out);
 }

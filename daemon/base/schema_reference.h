@@ -6,5 +6,5 @@
 #include "base/schema.h"
 
 /* Writes the reference of `schema`, and of all schemas below it, to `out` as Markdown: a section a
- * mapping, a table of its keys, then the keys that later versions bring. */
+ * mapping, with a table of its keys. */
 void schema_print_reference(const struct schema *schema, FILE *out);

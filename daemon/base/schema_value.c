@@ -51,7 +51,6 @@ static void quantity_store(enum field_type type, int64_t value, void *at)
 	case FIELD_MAP:
 	case FIELD_LIST:
 	case FIELD_WORDS:
-	case FIELD_LATER:
 		break;
 	}
 	CHECK(!"not a quantity");
@@ -176,7 +175,6 @@ enum schema_value_result schema_value_read(const struct field *field, const char
 	case FIELD_MAP:
 	case FIELD_LIST:
 	case FIELD_WORDS:
-	case FIELD_LATER:
 		break;
 	}
 	CHECK(!"not a single value");
@@ -279,9 +277,6 @@ const char *schema_expected(const struct field *field, char buf[SCHEMA_EXPECTED_
 		break;
 	case FIELD_LIST:
 		strcpy(buf, "a list");
-		break;
-	case FIELD_LATER:
-		strcpy(buf, "nothing yet");
 		break;
 	}
 	return buf;
